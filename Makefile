@@ -1,0 +1,44 @@
+# Two commands do everything on a machine with Python >= 3.10 and make: `make demo` and `make test`.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test lint bench quality english docs clean
+
+demo: .venv/base  ## look at one word with the embedded model
+	@printf '\n$$ pbos explain unfriendliest\n' && $(BIN)/pbos explain unfriendliest
+	@printf '\n$$ pbos neighbors -n 5 unfriendliest\n' && $(BIN)/pbos neighbors -n 5 unfriendliest
+	@printf '\n$$ pbos similarity unfriendliest unkind\n' && $(BIN)/pbos similarity unfriendliest unkind
+	@printf '\n$$ echo unfriendliest | pbos embed | cut -c -72\n' && echo unfriendliest | $(BIN)/pbos embed | cut -c -72
+
+test: .venv/dev  ## run the tests
+	$(BIN)/python -m pytest
+
+lint: .venv/dev  ## check style and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: .venv/dev  ## measure speed and memory, beside a textbook version (about 15 minutes)
+	$(BIN)/python benchmarks/run.py
+
+quality: .venv/dev  ## train at full size and score the paper's benchmarks (about 3 minutes)
+	$(BIN)/python benchmarks/quality.py
+
+english: .venv/dev  ## make the embedded model again
+	$(BIN)/python scripts/make_english.py ../shared/data/vectors/minilm-en
+
+docs: .venv/dev  ## write docs/cli.md again, from --help
+	$(BIN)/python scripts/make_cli_docs.py
+
+clean:
+	rm -rf .venv
+
+.venv/base: pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	touch $@
+
+.venv/dev: pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	touch .venv/base $@

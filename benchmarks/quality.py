@@ -1,0 +1,30 @@
+"""Train at full size on real vectors and score the paper's similarity benchmarks. `make quality` runs this."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import similarity
+
+import pbos
+
+DATA = Path(os.environ.get("PBOS_DATA") or Path(__file__).resolve().parents[2] / "shared" / "data")
+
+
+def main() -> None:
+    print("| model | " + " | ".join(similarity.BENCHMARKS) + " | training |\n|" + "---|" * 6)
+    for preset in ("pbos", "bos", "pbos-n"):
+        started = time.perf_counter()
+        model = pbos.train(DATA / "vectors" / "minilm-en", DATA / "unigram_freq.csv", preset=preset, progress=False)
+        show(preset, similarity.scores(model, DATA), f"{time.perf_counter() - started:.0f} s")
+    show("embedded", similarity.scores(pbos.load(), DATA), "")
+
+
+def show(name: str, scores: dict[str, float], seconds: str) -> None:
+    print(f"| {name} | " + " | ".join(f"{score:.1f}" for score in scores.values()) + f" | {seconds} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

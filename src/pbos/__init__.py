@@ -1,0 +1,57 @@
+"""A vector for every word, from the word vectors you already have and the word's spelling."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pbos.counts import WordCounts as WordCounts
+    from pbos.errors import FormatError as FormatError
+    from pbos.errors import InputError as InputError
+    from pbos.errors import MissingExtraError as MissingExtraError
+    from pbos.errors import ModelError as ModelError
+    from pbos.errors import PbosError as PbosError
+    from pbos.errors import PbosWarning as PbosWarning
+    from pbos.lattice import Lattice as Lattice
+    from pbos.lattice import Segmentation as Segmentation
+    from pbos.lattice import Span as Span
+    from pbos.model import Model as Model
+    from pbos.model import load as load
+    from pbos.segmenter import Segmenter as Segmenter
+    from pbos.training import train as train
+    from pbos.vectors import WordVectors as WordVectors
+
+__version__ = "0.1.0"
+
+# Where each public name lives. They are imported when first used, so that `pbos --help` need not wait for Numba.
+_HOMES = {
+    "FormatError": "errors",
+    "InputError": "errors",
+    "Lattice": "lattice",
+    "MissingExtraError": "errors",
+    "Model": "model",
+    "ModelError": "errors",
+    "PbosError": "errors",
+    "PbosWarning": "errors",
+    "Segmentation": "lattice",
+    "Segmenter": "segmenter",
+    "Span": "lattice",
+    "WordCounts": "counts",
+    "WordVectors": "vectors",
+    "load": "model",
+    "train": "training",
+}
+__all__ = sorted(_HOMES)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'pbos' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"pbos.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

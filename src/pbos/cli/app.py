@@ -1,0 +1,89 @@
+"""The application: every command, in the order `pbos --help` lists them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from functools import wraps
+from typing import Annotated, Any, NoReturn
+
+import typer
+
+from pbos import __version__
+from pbos.cli import files, look, vectors
+from pbos.cli.common import note
+from pbos.errors import PbosError
+
+app = typer.Typer(
+    name="pbos",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"pbos {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def pbos(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and stop.")
+    ] = False,
+) -> None:
+    """A vector for every word, from the word vectors you already have and the word's spelling.
+
+    \b
+    Examples:
+      pbos explain unfriendliest
+      pbos neighbors unfriendliest
+      cat words.txt | pbos embed > vectors.txt
+      pbos train vectors.vec --counts counts.csv -o my-model
+    """
+
+
+def guarded(command: Callable[..., None]) -> Callable[..., None]:
+    """Have a command end in one sentence and exit code 2 on bad input, and quietly when its reader has seen enough."""
+
+    @wraps(command)
+    def run(*arguments: Any, **options: Any) -> None:
+        try:
+            command(*arguments, **options)
+            sys.stdout.flush()
+        except PbosError as error:
+            fail(str(error), 2)
+        except BrokenPipeError:  # as by `| head`; Python would complain again when it flushes stdout at the end
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        except KeyboardInterrupt:
+            fail("interrupted; nothing was left half-written", 130)
+        except OSError as error:
+            place = f": {error.filename}" if error.filename else ""
+            fail(f"{(error.strerror or str(error)).lower()}{place}", 2)
+
+    return run
+
+
+def fail(sentence: str, code: int) -> NoReturn:
+    """Say what is wrong and stop."""
+    note(sentence)
+    sys.exit(code)
+
+
+for command in (
+    look.segment,
+    look.explain,
+    vectors.embed,
+    vectors.neighbors,
+    vectors.similarity,
+    files.train,
+    files.info,
+    files.compress,
+    files.convert,
+):
+    app.command()(guarded(command))

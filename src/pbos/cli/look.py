@@ -1,0 +1,129 @@
+"""Commands that look at spelling: segment, explain."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pbos.cli.common import (
+    InputOption,
+    JsonOption,
+    ModelOption,
+    WordsArgument,
+    bar,
+    load_model,
+    tell_about_compiling,
+    words_from,
+    write,
+    write_json,
+)
+
+if TYPE_CHECKING:
+    from pbos.lattice import Lattice
+    from pbos.segmenter import Segmenter
+
+CountsOption = Annotated[
+    str | None,
+    typer.Option(
+        "-c",
+        "--counts",
+        metavar="FILE",
+        help="Segment by word counts alone (csv, tsv, jsonl, or a language code such as en), without a model.",
+    ),
+]
+NumberOption = Annotated[int, typer.Option("-n", "--number", min=1, help="How many segmentations.")]
+
+
+def segment(
+    words: WordsArgument = None,
+    model: ModelOption = None,
+    counts: CountsOption = None,
+    input: InputOption = None,
+    number: NumberOption = 1,
+    sample: Annotated[int, typer.Option(min=0, help="Draw so many at random instead of the best.")] = 0,
+    seed: Annotated[int | None, typer.Option(help="Makes --sample repeatable.")] = None,
+    json: JsonOption = False,
+) -> None:
+    """Cut words into subwords, with the probability of each segmentation.
+
+    \b
+    Examples:
+      pbos segment higher
+      pbos segment -n 3 penpineapplepie --counts unigram_freq.csv
+      pbos segment --sample 5 --seed 1 unfriendliest
+      pbos segment --json -i words.txt
+    """
+    segmenter = _segmenter(model, counts)
+    for word in words_from(words, input):
+        found = segmenter.sample(word, sample, seed) if sample else segmenter.segment(word, number)
+        if json:
+            pieces = [{"pieces": list(one.pieces), "probability": one.probability} for one in found]
+            write_json({"word": word, "segmentations": pieces})
+        else:
+            for one in found:
+                write(f"{word}\t{'/'.join(one.pieces)}\t{one.probability:.3f}")
+
+
+def explain(
+    words: WordsArgument = None,
+    model: ModelOption = None,
+    counts: CountsOption = None,
+    input: InputOption = None,
+    number: NumberOption = 5,
+    svg: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the lattice of one word.")] = None,
+    json: JsonOption = False,
+) -> None:
+    """Show why a word gets its vector: its segmentations and the weights of its subwords.
+
+    \b
+    Examples:
+      pbos explain unfriendliest
+      pbos explain higher --counts en
+      pbos explain higher --svg higher.svg
+      pbos explain --json higher
+    """
+    from pbos.errors import InputError
+    from pbos.files import write_whole
+
+    segmenter = _segmenter(model, counts)
+    for at, word in enumerate(words_from(words, input)):
+        lattice = segmenter.lattice(word)
+        if svg is not None:
+            if at:
+                raise InputError("--svg draws one word; give a single one")
+            with write_whole(svg) as stream:
+                stream.write(lattice.svg().encode())
+        if json:
+            write_json(lattice.to_dict(number))
+        else:
+            if at:
+                write("")
+            _write_table(lattice, number)
+
+
+def _write_table(lattice: Lattice, number: int) -> None:
+    segmentations = [("/".join(one.pieces), one.probability) for one in lattice.best(number)]
+    weights = lattice.weights()[:number]
+    width = max(len(label) for label, _ in [*segmentations, *weights])
+    write(f"{lattice.word}   coverage {lattice.coverage():.2f}   entropy {lattice.entropy():.2f}")
+    for title, rows in (("segmentations", segmentations), ("subword weights", weights)):
+        write(f"  {title}")
+        for label, share in rows:
+            write(f"    {label:<{width}}  {share:.3f}  {bar(share)}".rstrip())
+        if not rows:
+            write("    none: no subword of this word owns a vector")
+
+
+def _segmenter(model: str | None, counts: str | None) -> Segmenter:
+    from pbos.errors import InputError
+
+    if counts is None:
+        return load_model(model)
+    if model is not None:
+        raise InputError("give a model with -m or counts with -c, not both")
+    tell_about_compiling()
+    from pbos.segmenter import Segmenter
+
+    return Segmenter.from_counts(counts)

@@ -1,0 +1,41 @@
+"""Every error and warning pbos raises on purpose.
+
+Exception
+└── PbosError                one sentence: what was met, where, what to do
+    ├── InputError           an argument or a word that cannot be used     (also ValueError)
+    ├── FormatError          a vector or count file with bad content       (also ValueError)
+    ├── ModelError           a model folder that cannot be loaded or saved (also ValueError)
+    └── MissingExtraError    an optional dependency that is not installed  (also ImportError)
+
+UserWarning
+└── PbosWarning              the work goes on, but something was dropped, replaced or odd
+"""
+
+from __future__ import annotations
+
+
+class PbosError(Exception):
+    """Base of all errors that pbos raises on purpose."""
+
+
+class InputError(PbosError, ValueError):
+    """An argument or a word that cannot be used."""
+
+
+class FormatError(PbosError, ValueError):
+    """A file of vectors or counts whose content cannot be read; the message names the place."""
+
+
+class ModelError(PbosError, ValueError):
+    """A model folder that cannot be loaded or saved."""
+
+
+class MissingExtraError(PbosError, ImportError):
+    """An optional dependency is missing; the message names the extra that brings it."""
+
+    def __init__(self, what: str, extra: str) -> None:
+        super().__init__(f'{what} needs an optional dependency; install it with: pip install "pbos[{extra}]"')
+
+
+class PbosWarning(UserWarning):
+    """The work goes on, but something was dropped, replaced or looks odd."""

@@ -1,0 +1,93 @@
+"""Stochastic gradient descent on words = A S, one word at a time, in place.
+
+Without fast-math each dimension's numbers do not depend on which other dimensions are trained beside it, so column
+slices can go to separate threads and the result is the same to the bit.
+"""
+
+import numpy as np
+
+from pbos.kernels import kernel
+
+NO_NORM = 1e-4  # a subword vector no longer than this has no direction
+
+
+@kernel
+def sgd_epoch(indptr, indices, data, targets, vectors, order, rate, unit_length):
+    """Go once over the words; return for each dimension the sum of squared errors met on the way.
+
+    error = sum of a(s|w) vector(s) - target(w);  vector(s) -= rate * a(s|w) * error
+    With unit_length (PBoS-n), vectors are scaled to length 1 before they are summed; the step stays the same.
+    """
+    dims = vectors.shape[1]
+    error = np.empty(dims, np.float32)
+    loss = np.zeros(dims, np.float64)
+    for word in order:
+        target = targets[word]
+        for dim in range(dims):
+            error[dim] = -target[dim]
+        for k in range(indptr[word], indptr[word + 1]):
+            weight = data[k]
+            vector = vectors[indices[k]]
+            if unit_length:
+                norm = 0.0
+                for dim in range(dims):
+                    norm += vector[dim] * vector[dim]
+                norm = np.sqrt(norm)
+                weight = np.float32(weight / norm) if norm > NO_NORM else np.float32(0.0)
+            for dim in range(dims):
+                error[dim] += weight * vector[dim]
+        for dim in range(dims):
+            loss[dim] += error[dim] * error[dim]
+        for k in range(indptr[word], indptr[word + 1]):
+            step = rate * data[k]
+            vector = vectors[indices[k]]
+            for dim in range(dims):
+                vector[dim] -= step * error[dim]
+    return loss
+
+
+@kernel
+def merge_private_columns(indptr, indices, data, n_columns):
+    """Merge, for each row, the columns that no other row has into one.
+
+    From zero, the vectors of such subwords only ever move together, in proportion to their weights: with
+    r = sqrt(sum of a**2), they are a / r times one vector that has the weight r. Returns the smaller matrix (CSR), its
+    number of columns, and for each old column the new one and the factor.
+    """
+    holders = np.zeros(n_columns, np.int32)
+    for column in indices:
+        holders[column] += 1
+    new_column = np.zeros(n_columns, np.int32)
+    factor = np.ones(n_columns, np.float32)
+    size = 0
+    for column in range(n_columns):
+        if holders[column] != 1:
+            new_column[column] = size
+            size += 1
+
+    new_indptr = np.zeros(indptr.size, np.int64)
+    new_indices = np.empty(indices.size, np.int32)
+    new_data = np.empty(data.size, np.float32)
+    used = 0
+    for row in range(indptr.size - 1):
+        squares = 0.0
+        for k in range(indptr[row], indptr[row + 1]):
+            column = indices[k]
+            if holders[column] == 1:
+                squares += np.float64(data[k]) ** 2
+                new_column[column] = size
+            else:
+                new_indices[used] = new_column[column]
+                new_data[used] = data[k]
+                used += 1
+        if squares > 0.0:
+            root = np.sqrt(squares)
+            for k in range(indptr[row], indptr[row + 1]):
+                if holders[indices[k]] == 1:
+                    factor[indices[k]] = data[k] / root
+            new_indices[used] = size
+            new_data[used] = root
+            used += 1
+            size += 1
+        new_indptr[row + 1] = used
+    return new_indptr, new_indices[:used], new_data[:used], size, new_column, factor

@@ -1,0 +1,213 @@
+"""One word, looked at: its spans, their posteriors, the best segmentations, samples, entropy, a picture."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from functools import cached_property
+from html import escape
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from pbos.errors import InputError
+from pbos.kernels import lattice as kernels
+from pbos.subwords import SubwordIndex
+from pbos.text import BOUNDARIES, encode
+
+
+class Segmentation(NamedTuple):
+    """One way to cut a word, and its probability p(g|w) among all ways to cut that word."""
+
+    pieces: tuple[str, ...]
+    probability: float
+
+    def __str__(self) -> str:
+        return f"{'/'.join(self.pieces)} {self.probability:.3f}"
+
+
+class Span(NamedTuple):
+    """A subword at a place of a word: `word[start:end]`, in code points."""
+
+    start: int
+    end: int
+    subword: str
+    prob: float
+    """p_s, the subword's probability in the language."""
+    posterior: float
+    """The total probability of the segmentations that contain this span."""
+    weight: float
+    """Its share in the word's vector; 0 if it owns none."""
+
+
+class Lattice:
+    """All segmentations of one word at once.
+
+    Attributes:
+        word: The word as it is cut: normalised, with boundary marks if the model uses them.
+    """
+
+    def __init__(
+        self, index: SubwordIndex, word: str, *, uniform: bool, unseen_char_prob: float, boundaries: bool
+    ) -> None:
+        left, right = BOUNDARIES if boundaries else ("", "")
+        self.word = f"{left}{word}{right}"
+        self._inner = slice(len(left), len(self.word) - len(right))  # the word without its marks
+        self._uniform = uniform
+        starts, ends, nodes, probs = kernels.find_spans(
+            index.first_child, index.labels, index.probs, unseen_char_prob, encode([self.word]).codes
+        )
+        self._starts: npt.NDArray[np.int64] = starts  # (length + 1,) spans of position i: _starts[i]:_starts[i + 1]
+        self._ends: npt.NDArray[np.int32] = ends  # (n_spans,)
+        self._probs: npt.NDArray[np.float64] = probs  # (n_spans,)
+        self._rows = np.where(nodes >= 0, index.rows[nodes], -1)  # (n_spans,)
+
+    @cached_property
+    def _begins(self) -> npt.NDArray[np.int64]:  # (n_spans,)
+        return np.repeat(np.arange(len(self.word)), np.diff(self._starts))
+
+    @cached_property
+    def _posteriors(self) -> npt.NDArray[np.float64]:  # (n_spans,)
+        posteriors: npt.NDArray[np.float64] = kernels.posteriors(self._starts, self._ends, self._probs)
+        return posteriors
+
+    @cached_property
+    def _weights(self) -> npt.NDArray[np.float64]:  # (n_spans,)
+        weights = np.where(self._rows >= 0, 1.0 if self._uniform else self._posteriors, 0.0)
+        total = weights.sum()
+        return weights / total if total > 0 else weights
+
+    @cached_property
+    def _log_total(self) -> float:
+        return float(kernels.log_total(self._starts, self._ends, self._probs))
+
+    @property
+    def spans(self) -> list[Span]:
+        """Every span with a probability or a weight, by start and end."""
+        return [self._span(k) for k in np.flatnonzero((self._probs > 0) | (self._weights > 0)).tolist()]
+
+    def _span(self, k: int) -> Span:
+        start, end = int(self._begins[k]), int(self._ends[k])
+        values = float(self._probs[k]), float(self._posteriors[k]), float(self._weights[k])
+        return Span(start, end, self.word[start:end], *values)
+
+    def best(self, n: int = 1) -> list[Segmentation]:
+        """Return the n most probable segmentations, exactly, best first (fewer if the word has fewer)."""
+        if n < 1:
+            raise InputError(f"n must be at least 1, got {n}")
+        possible = 2 ** min(len(self.word) - 1, 62)
+        scores, spans, ranks, found = kernels.best_paths(self._starts, self._ends, self._probs, min(n, possible))
+        result = []
+        for rank in range(found[0]):
+            path, position, way = [], 0, rank
+            while position < len(self.word):
+                span = spans[position, way]
+                way, position = ranks[position, way], self._ends[span]
+                path.append(span)
+            result.append(self._segmentation(path, float(scores[0, rank])))
+        return result
+
+    def sample(self, k: int = 1, seed: int | None = None) -> list[Segmentation]:
+        """Draw k independent segmentations from p(g|w)."""
+        if k < 0:
+            raise InputError(f"the number of samples must not be negative, got {k}")
+        backward, exponents = kernels.backward_values(self._starts, self._ends, self._probs)
+        random = np.random.default_rng(seed)
+        path = np.zeros(len(self.word), np.int64)
+        result = []
+        for _ in range(k):
+            uniforms = random.random(len(self.word))
+            size = kernels.sample_path(self._starts, self._ends, self._probs, backward, exponents, uniforms, path)
+            chosen = path[:size].tolist()
+            result.append(self._segmentation(chosen, float(np.log(self._probs[chosen]).sum())))
+        return result
+
+    def _segmentation(self, spans: list[int], score: float) -> Segmentation:
+        begins, ends = self._begins[spans].tolist(), self._ends[spans].tolist()
+        pieces = tuple(self.word[begin:end] for begin, end in zip(begins, ends, strict=True))
+        return Segmentation(pieces, math.exp(min(score - self._log_total, 0.0)))
+
+    def entropy(self) -> float:
+        """Return the entropy of p(g|w) in nats: 0 when only one segmentation is possible.
+
+        The log-probability of g is a sum over its spans, so its mean is a sum over the posteriors.
+        """
+        seen = self._posteriors > 0
+        return max(0.0, self._log_total - float(self._posteriors[seen] @ np.log(self._probs[seen])))
+
+    def weights(self) -> list[tuple[str, float]]:
+        """Return the weights a(s|w) of the subwords that own a vector, largest first; they sum to 1."""
+        sums: dict[str, float] = {}
+        for k in np.flatnonzero(self._weights > 0).tolist():
+            subword = self.word[self._begins[k] : self._ends[k]]
+            sums[subword] = sums.get(subword, 0.0) + float(self._weights[k])
+        return sorted(sums.items(), key=lambda item: -item[1])
+
+    def coverage(self) -> float:
+        """Return the share of the word's characters that lie in a subword with a weight, 0 to 1."""
+        used = self._weights > 0
+        depth = np.zeros(len(self.word) + 1, np.int64)
+        np.add.at(depth, self._begins[used], 1)
+        np.add.at(depth, self._ends[used], -1)
+        return float((np.cumsum(depth[:-1]) > 0)[self._inner].mean())
+
+    def to_dict(self, n: int = 5) -> dict[str, Any]:
+        """Return everything as plain data, ready for JSON."""
+        return {
+            "word": self.word,
+            "segmentations": [{"pieces": list(s.pieces), "probability": s.probability} for s in self.best(n)],
+            "weights": [{"subword": subword, "weight": weight} for subword, weight in self.weights()],
+            "spans": [span._asdict() for span in self.spans],
+            "entropy": self.entropy(),
+            "coverage": self.coverage(),
+        }
+
+    def svg(self, least: float = 0.005) -> str:
+        """Draw the spans as arcs over the word, as wide as they are probable; the best segmentation is coloured.
+
+        Args:
+            least: Spans less probable than this are left out.
+        """
+        return "".join(self._svg_parts(least))
+
+    def _svg_parts(self, least: float) -> Iterator[str]:
+        step, margin = 36, 24
+        best = set(_boundaries(self.best(1)[0].pieces))
+        spans = [self._span(k) for k in np.flatnonzero(self._posteriors >= least).tolist()]
+        highest = max((span.end - span.start for span in spans), default=1)
+        base = margin + highest * step // 2
+        width, height = 2 * margin + step * len(self.word), base + 48
+        yield (
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
+            f'height="{height}" font-family="monospace" font-size="18" text-anchor="middle" color="currentColor">'
+        )
+        yield f"<title>Segmentations of {escape(self.word)}</title>"
+        for span in sorted(spans, key=lambda span: span.posterior):
+            left, right = margin + step * span.start, margin + step * span.end
+            radius = (right - left) / 2
+            colour = "#d9480f" if (span.start, span.end) in best else "currentColor"
+            yield (
+                f'<path d="M{left} {base} A{radius:g} {radius:g} 0 0 1 {right} {base}" fill="none" stroke="{colour}" '
+                f'stroke-width="{1 + 7 * span.posterior:.2f}" stroke-opacity="{0.25 + 0.75 * span.posterior:.2f}">'
+                f"<title>{escape(span.subword)} {span.posterior:.3f}</title></path>"
+            )
+        for at, character in enumerate(self.word):
+            yield (
+                f'<text x="{margin + step * at + step // 2}" y="{base + 26}" fill="currentColor">'
+                f"{escape(character)}</text>"
+            )
+        yield "</svg>"
+
+    def _repr_html_(self) -> str:
+        return self.svg()
+
+    def __repr__(self) -> str:
+        return f"<Lattice {self.word!r}: {self._ends.size} spans, best {self.best(1)[0]}>"
+
+
+def _boundaries(pieces: tuple[str, ...]) -> Iterator[tuple[int, int]]:
+    position = 0
+    for piece in pieces:
+        yield position, position + len(piece)
+        position += len(piece)

@@ -1,0 +1,47 @@
+"""Progress bars: on stderr, on a terminal only, gone when done."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+Advance = Callable[..., None]
+"""Called as ``advance(steps)`` or ``advance(steps, note="loss 0.01")``."""
+
+
+@contextmanager
+def progress(label: str, total: float | None, show: bool | None = None) -> Iterator[Advance]:
+    """Show a bar for a long step.
+
+    Args:
+        label: What is being done, in two or three words.
+        total: The number of steps, or None where it is not known.
+        show: True, False, or None for "only if stderr is a terminal".
+
+    Yields:
+        A function to call with the number of steps just done and, if wanted, a short note.
+    """
+    if not (sys.stderr.isatty() if show is None else show):
+        yield lambda steps, note="": None
+        return
+
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f}%"),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[note]}"),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(label, total=total, note="")
+
+        def advance(steps: float, note: str = "") -> None:
+            bar.update(task, advance=steps)
+            if note:
+                bar.update(task, note=note)
+
+        yield advance

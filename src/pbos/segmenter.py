@@ -1,0 +1,157 @@
+"""Segmenter: everything that needs word counts only, and no vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from os import PathLike
+from typing import Any, overload
+
+import numpy as np
+
+from pbos.counts import WordCounts
+from pbos.errors import InputError
+from pbos.lattice import Lattice, Segmentation
+from pbos.subwords import SubwordIndex, count_subwords
+from pbos.text import Codes, as_words, check_normalization, encode, normalize
+
+WEIGHTINGS = ("posterior", "uniform")
+
+
+@dataclass(frozen=True)
+class Spelling:
+    """How a word's spelling becomes subwords and weights; kept in the model file.
+
+    Attributes:
+        normalization: Unicode form of all words: NFC, NFKC, casefold or none.
+        boundaries: Whether words are written with the marks `<` and `>` around them.
+        min_len: The shortest subword that owns a vector, in code points.
+        max_len: The longest subword; None for no limit.
+        weighting: "posterior" for a(s|w), "uniform" for the same weight for every occurrence.
+        unseen_char_prob: The probability of a single character never seen.
+    """
+
+    normalization: str = "NFC"
+    boundaries: bool = False
+    min_len: int = 1
+    max_len: int | None = None
+    weighting: str = "posterior"
+    unseen_char_prob: float = 0.01
+
+    def __post_init__(self) -> None:
+        check_normalization(self.normalization)
+        if self.weighting not in WEIGHTINGS:
+            raise InputError(f"unknown weighting {self.weighting!r}; choose one of: {', '.join(WEIGHTINGS)}")
+        if self.min_len < 1 or (self.max_len is not None and self.max_len < self.min_len):
+            raise InputError(f"need 1 <= min_len <= max_len, got min_len {self.min_len} and max_len {self.max_len}")
+        if not 1e-37 < self.unseen_char_prob <= 1:
+            raise InputError(f"unseen_char_prob must be above 0 and at most 1, got {self.unseen_char_prob}")
+
+    def codes(self, words: list[str]) -> Codes:
+        """Lay words out as the index knows them."""
+        return encode(normalize(words, self.normalization), self.boundaries)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the settings as plain data."""
+        return asdict(self)
+
+
+class Segmenter:
+    """Cuts words into subwords, with probabilities, from word counts alone.
+
+    >>> segmenter = Segmenter.from_counts({"high": 60, "higher": 20, "er": 20})
+    >>> print(segmenter.segment("higher")[0])
+    higher 0.660
+    """
+
+    def __init__(self, index: SubwordIndex, spelling: Spelling) -> None:
+        self.index = index
+        self.spelling = spelling
+
+    @classmethod
+    def from_counts(
+        cls,
+        counts: WordCounts | Mapping[str, float] | str | PathLike[str],
+        *,
+        normalization: str = "NFC",
+        boundaries: bool = False,
+        max_len: int | None = None,
+        unseen_char_prob: float = 0.01,
+    ) -> Segmenter:
+        """Count the subwords of words.
+
+        Args:
+            counts: A file, a mapping from words to counts, a language code ("en"), or WordCounts.
+            normalization: Unicode form of all words: NFC, NFKC, casefold or none.
+            boundaries: Whether words are written with the marks `<` and `>` around them.
+            max_len: The longest subword; None for no limit.
+            unseen_char_prob: The probability of a single character never seen.
+        """
+        spelling = Spelling(normalization, boundaries, max_len=max_len, unseen_char_prob=unseen_char_prob)
+        table = WordCounts.of(counts).normalized(normalization)
+        every = np.ones(len(table), np.bool_)
+        index = count_subwords(table.words, table.counts, every, max_len=max_len, boundaries=boundaries)
+        return cls(index, spelling)
+
+    def lattice(self, word: str) -> Lattice:
+        """Return all segmentations of a word at once, to look at or to draw."""
+        if not isinstance(word, str):
+            raise InputError(f"expected a word (str), got {type(word).__name__}: {word!r}")
+        (word,) = normalize([word], self.spelling.normalization)
+        return Lattice(
+            self.index,
+            word,
+            uniform=self.spelling.weighting == "uniform",
+            unseen_char_prob=self.spelling.unseen_char_prob,
+            boundaries=self.spelling.boundaries,
+        )
+
+    @overload
+    def segment(self, word: str, n: int = 1) -> list[Segmentation]: ...  # type: ignore[overload-overlap]
+    @overload
+    def segment(self, word: Iterable[str], n: int = 1) -> list[list[Segmentation]]: ...
+    def segment(self, word: str | Iterable[str], n: int = 1) -> list[Segmentation] | list[list[Segmentation]]:
+        """Return the n most probable segmentations of a word (or of each of many), best first."""
+        if isinstance(word, str):
+            return self.lattice(word).best(n)
+        return [self.lattice(one).best(n) for one in as_words(word)]
+
+    def sample(self, word: str, k: int = 1, seed: int | None = None) -> list[Segmentation]:
+        """Draw k segmentations of a word from p(g|w); a seed makes them repeatable."""
+        return self.lattice(word).sample(k, seed)
+
+    @overload
+    def weights(self, word: str) -> list[tuple[str, float]]: ...  # type: ignore[overload-overlap]
+    @overload
+    def weights(self, word: Iterable[str]) -> list[list[tuple[str, float]]]: ...
+    def weights(self, word: str | Iterable[str]) -> list[tuple[str, float]] | list[list[tuple[str, float]]]:
+        """Return the weights a(s|w) of a word's subwords (or of each of many words), largest first; they sum to 1.
+
+        They run over the subwords that own a vector; where there are no vectors, over all known ones.
+        """
+        if isinstance(word, str):
+            return self.lattice(word).weights()
+        return [self.lattice(one).weights() for one in as_words(word)]
+
+    @overload
+    def entropy(self, word: str) -> float: ...  # type: ignore[overload-overlap]
+    @overload
+    def entropy(self, word: Iterable[str]) -> list[float]: ...
+    def entropy(self, word: str | Iterable[str]) -> float | list[float]:
+        """Return how undecided the segmentation of a word (or of each of many) is, in nats."""
+        if isinstance(word, str):
+            return self.lattice(word).entropy()
+        return [self.lattice(one).entropy() for one in as_words(word)]
+
+    @overload
+    def coverage(self, word: str) -> float: ...  # type: ignore[overload-overlap]
+    @overload
+    def coverage(self, word: Iterable[str]) -> list[float]: ...
+    def coverage(self, word: str | Iterable[str]) -> float | list[float]:
+        """Return the share of a word's characters (or of each of many) that known subwords cover, 0 to 1."""
+        if isinstance(word, str):
+            return self.lattice(word).coverage()
+        return [self.lattice(one).coverage() for one in as_words(word)]
+
+    def __repr__(self) -> str:
+        return f"<Segmenter: {len(self.index):,} subwords>"

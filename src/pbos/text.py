@@ -1,0 +1,125 @@
+"""Words as people hand them over, Unicode normalisation, and code points as arrays."""
+
+from __future__ import annotations
+
+import itertools
+import unicodedata
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from pbos.errors import InputError
+
+BOUNDARIES = ("<", ">")
+"""The marks put around a word where a model uses boundaries."""
+
+NORMALIZATIONS: dict[str, Callable[[str], str]] = {
+    "NFC": lambda word: unicodedata.normalize("NFC", word),
+    "NFKC": lambda word: unicodedata.normalize("NFKC", word),
+    "casefold": lambda word: unicodedata.normalize("NFC", word.casefold()),
+    "none": lambda word: word,
+}
+
+
+class Codes(NamedTuple):
+    """Words as one run of code points; word i is ``codes[offsets[i]:offsets[i + 1]]``."""
+
+    codes: npt.NDArray[np.uint32]
+    offsets: npt.NDArray[np.int64]
+
+
+def as_words(words: Any) -> list[str]:
+    """Turn what people have into a list of str: any iterable, NumPy arrays, pandas or Arrow columns.
+
+    >>> as_words(("higher", "lower"))
+    ['higher', 'lower']
+    """
+    if isinstance(words, (str, bytes)):
+        raise InputError(f'expected many words, got one: {words!r}; pass a list, or use model["word"] for a single one')
+    if hasattr(words, "to_pylist"):  # Arrow arrays and chunked arrays
+        words = words.to_pylist()
+    elif hasattr(words, "tolist"):  # NumPy arrays, pandas series and indexes
+        if getattr(words, "ndim", 1) != 1:
+            raise InputError(f"expected a one-dimensional array of words, got shape {words.shape}")
+        words = words.tolist()
+    elif not isinstance(words, Iterable):
+        raise InputError(f"expected words (an iterable of str), got {type(words).__name__}")
+    result: list[str] = list(words)
+    if set(map(type, result)) <= {str}:
+        return result
+    for position, word in enumerate(result):
+        if not isinstance(word, str):
+            raise InputError(f"word {position} is not a str but {type(word).__name__}: {word!r}")
+    return [str(word) for word in result]  # subclasses of str (NumPy's str_)
+
+
+def normalize(words: list[str], form: str) -> list[str]:
+    """Bring words to one Unicode form; ASCII text is already in NFC and NFKC.
+
+    >>> normalize(["Straße"], "casefold")
+    ['strasse']
+    """
+    check_normalization(form)
+    if form == "none" or (form != "casefold" and all(map(str.isascii, words))):
+        return words
+    function = NORMALIZATIONS[form]
+    return [word if word.isascii() and form != "casefold" else function(word) for word in words]
+
+
+def check_normalization(form: str) -> None:
+    """Refuse a normalisation we do not know."""
+    if form not in NORMALIZATIONS:
+        raise InputError(f"unknown normalization {form!r}; choose one of: {', '.join(NORMALIZATIONS)}")
+
+
+def encode(words: list[str], boundaries: bool = False) -> Codes:
+    """Lay words out as code points, with the boundary marks around each if asked.
+
+    >>> encode(["ab", "c"]).codes.tolist()
+    [97, 98, 99]
+    """
+    lengths = np.fromiter(map(len, words), np.int64, len(words))
+    if not lengths.all():
+        position = int(np.flatnonzero(lengths == 0)[0])
+        raise InputError(f"word {position} is empty; an empty string has no spelling to work with")
+    if boundaries:
+        left, right = BOUNDARIES
+        text = left + (right + left).join(words) + right if words else ""
+        lengths += 2
+    else:
+        text = "".join(words)
+    try:
+        data = text.encode("utf-32-le")
+    except UnicodeEncodeError:
+        raise surrogate_error(words) from None
+    offsets = np.zeros(len(words) + 1, np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    return Codes(np.frombuffer(data, "<u4").astype(np.uint32, copy=False), offsets)
+
+
+def surrogate_error(words: list[str]) -> InputError:
+    """Say which word holds a lone surrogate, and where."""
+    for position, word in enumerate(words):
+        for at, character in enumerate(word):
+            if "\ud800" <= character <= "\udfff":
+                return InputError(
+                    f"word {position} ({word!a}) holds a lone surrogate, U+{ord(character):04X} at {at}, "
+                    "which is no character; decode the text with its right encoding or drop the word"
+                )
+    raise AssertionError("no surrogate found")
+
+
+def pack_strings(words: list[str]) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+    """Pack strings as UTF-8 bytes and offsets, the form in which model files hold them."""
+    encoded = [word.encode() for word in words]
+    offsets = np.zeros(len(words) + 1, np.int64)
+    np.cumsum(np.fromiter(map(len, encoded), np.int64, len(words)), out=offsets[1:])
+    return np.frombuffer(b"".join(encoded), np.uint8), offsets
+
+
+def unpack_strings(data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]) -> list[str]:
+    """Undo `pack_strings`."""
+    content, ends = data.tobytes(), offsets.tolist()
+    return [content[start:end].decode() for start, end in itertools.pairwise(ends)]

@@ -1,0 +1,103 @@
+"""Slow, obvious versions of the definitions, to compare the library with. Nothing here uses pbos's kernels."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator
+
+import numpy as np
+
+from pbos.subwords import SubwordIndex, count_subwords
+
+
+def segmentations(word: str) -> Iterator[tuple[str, ...]]:
+    """All 2^(l-1) ways to cut a word."""
+    if not word:
+        yield ()
+        return
+    for end in range(1, len(word) + 1):
+        for rest in segmentations(word[end:]):
+            yield (word[:end], *rest)
+
+
+def count(words: dict[str, float], max_len: int | None = None) -> dict[str, float]:
+    """p_s: occurrences of every substring, weighted by the counts of the words, normalised."""
+    sums: Counter[str] = Counter()
+    for word, weight in words.items():
+        for start in range(len(word)):
+            for end in range(start + 1, min(len(word), start + (max_len or len(word))) + 1):
+                sums[word[start:end]] += weight
+    total = sum(sums.values())
+    return {subword: value / total for subword, value in sums.items()}
+
+
+def probability(subword: str, table: dict[str, float], unseen: float) -> float:
+    """p_s, with a floor for single characters."""
+    found = table.get(subword, 0.0)
+    return unseen if found == 0 and len(subword) == 1 else found
+
+
+def enumerate_all(word: str, table: dict[str, float], unseen: float) -> dict[tuple[str, ...], float]:
+    """p(g|w) of every segmentation that is possible."""
+    products = {g: math.prod(probability(s, table, unseen) for s in g) for g in segmentations(word)}
+    total = sum(products.values())
+    return {g: product / total for g, product in products.items() if product > 0}
+
+
+def weights(word: str, table: dict[str, float], owners: set[str], unseen: float) -> dict[str, float]:
+    """a(s|w): the probability of the segmentations that contain s, counted by place, over the owners."""
+    sums: Counter[str] = Counter()
+    for g, p in enumerate_all(word, table, unseen).items():
+        for subword in g:
+            if subword in owners:
+                sums[subword] += p
+    total = sum(sums.values())
+    return {subword: value / total for subword, value in sums.items()} if total else {}
+
+
+def uniform_weights(word: str, owners: set[str]) -> dict[str, float]:
+    """The same weight for each occurrence of an owner (BoS)."""
+    spans = [word[i:j] for i in range(len(word)) for j in range(i + 1, len(word) + 1)]
+    sums = Counter(span for span in spans if span in owners)
+    return {subword: n / sum(sums.values()) for subword, n in sums.items()}
+
+
+def entropy(word: str, table: dict[str, float], unseen: float) -> float:
+    """-sum p log p, in nats."""
+    return -sum(p * math.log(p) for p in enumerate_all(word, table, unseen).values())
+
+
+def train(
+    rows: list[dict[str, float]], targets: np.ndarray, *, epochs: int, lr: float, seed: int, unit_length: bool
+) -> dict[str, np.ndarray]:
+    """Vanilla SGD as the paper states it, in float64: one word at a time, from zero vectors."""
+    vectors = {subword: np.zeros(targets.shape[1]) for row in rows for subword in row}
+    random = np.random.default_rng(seed)
+    for epoch in range(epochs):
+        rate = lr / math.sqrt(1 + epoch)
+        for w in random.permutation(len(rows)):
+            composed = np.zeros(targets.shape[1])
+            for subword, weight in rows[w].items():
+                vector = vectors[subword]
+                if unit_length:
+                    norm = np.linalg.norm(vector)
+                    vector = vector / norm if norm > 1e-4 else np.zeros_like(vector)
+                composed += weight * vector
+            error = composed - targets[w]
+            for subword, weight in rows[w].items():
+                vectors[subword] -= rate * weight * error
+    return vectors
+
+
+def index_of_table(table: dict[str, float], owners: set[str]) -> SubwordIndex:
+    """An index with any probabilities one likes (those that counting gives are special: longer is never likelier)."""
+    strings = sorted({*table, *owners})
+    index = count_subwords(strings, np.ones(len(strings)), np.ones(len(strings), np.bool_))
+    probs, rows = np.zeros_like(index.probs), np.full_like(index.rows, -1)
+    owned = sorted((index.find(owner), owner) for owner in owners)
+    for row, (node, _) in enumerate(owned):
+        rows[node] = row
+    for subword, p in table.items():
+        probs[index.find(subword)] = p
+    return SubwordIndex(index.first_child, index.labels, probs, rows)

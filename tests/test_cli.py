@@ -1,0 +1,376 @@
+"""The command line: exact output, exit codes, streams."""
+
+import json
+import math
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import oracle
+import pytest
+
+import pbos
+from pbos.cli import main
+
+COUNTS = "word,count\nhigh,60\nhigher,20\ner,20\n"
+
+
+@pytest.fixture
+def run(capfd, monkeypatch, tmp_path):
+    """Run a command in an empty folder; return its exit code, stdout and stderr."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments, stdin=None):
+        monkeypatch.setattr(sys, "argv", ["pbos", *map(str, arguments)])
+        if stdin is not None:
+            (tmp_path / ".stdin").write_text(stdin, encoding="utf-8", newline="")
+            monkeypatch.setattr(sys, "stdin", (tmp_path / ".stdin").open(encoding="utf-8"))
+        try:
+            main()
+            code = 0
+        except SystemExit as stop:
+            code = stop.code or 0
+        sys.stdout.flush()
+        out, err = capfd.readouterr()
+        return code, out, err
+
+    return run
+
+
+@pytest.fixture
+def counts(tmp_path):
+    (tmp_path / "counts.csv").write_text(COUNTS)
+    return "counts.csv"
+
+
+@pytest.fixture
+def model(tmp_path):
+    words = ["high", "higher", "low", "lower", "slow"]
+    pbos.train((words, np.eye(5)), epochs=50, keep_targets=True).save(tmp_path / "m")
+    return "m"
+
+
+# -- segment, explain --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["arguments", "stdin", "dash", "file", "gz"])
+def test_words_from_anywhere(run, counts, how, tmp_path):
+    import gzip
+
+    (tmp_path / "words.txt").write_text("higher\r\nhig\n")
+    (tmp_path / "words.gz").write_bytes(gzip.compress(b"higher\nhig"))
+    arguments, stdin = {
+        "arguments": (["higher", "hig"], None),
+        "stdin": ([], "higher\nhig\n"),
+        "dash": (["-i", "-"], "higher\nhig\n"),
+        "file": (["-i", "words.txt"], None),
+        "gz": (["-i", "words.gz"], None),
+    }[how]
+    code, out, _ = run("segment", "--counts", counts, *arguments, stdin=stdin)
+    assert code == 0
+    table = oracle.count({"high": 60, "higher": 20, "er": 20})
+    expected = {word: oracle.enumerate_all(word, table, 0.01)[(word,)] for word in ("higher", "hig")}
+    assert out == "".join(f"{word}\t{word}\t{p:.3f}\n" for word, p in expected.items())
+
+
+def test_segment_agrees_with_the_library(run, counts):
+    segmenter = pbos.Segmenter.from_counts({"high": 60, "higher": 20, "er": 20})
+    _, out, _ = run("segment", "-c", counts, "-n", 3, "highest")
+    assert out == "".join(
+        f"highest\t{'/'.join(s.pieces)}\t{s.probability:.3f}\n" for s in segmenter.segment("highest", 3)
+    )
+    _, out, _ = run("segment", "-c", counts, "--json", "highest")
+    assert json.loads(out) == {
+        "word": "highest",
+        "segmentations": [
+            {"pieces": list(s.pieces), "probability": s.probability} for s in segmenter.segment("highest")
+        ],
+    }
+    _, out, _ = run("segment", "-c", counts, "--sample", 4, "--seed", 3, "highest")
+    assert out == "".join(
+        f"highest\t{'/'.join(s.pieces)}\t{s.probability:.3f}\n" for s in segmenter.sample("highest", 4, 3)
+    )
+
+
+def test_explain(run, counts):
+    table = oracle.count({"high": 60, "higher": 20, "er": 20})
+    ways, weights = oracle.enumerate_all("higher", table, 0.01), oracle.weights("higher", table, set(table), 0.01)
+    _, out, _ = run("explain", "-c", counts, "-n", 2, "higher")
+    head, *lines = out.splitlines()
+    assert head == f"higher   coverage 1.00   entropy {oracle.entropy('higher', table, 0.01):.2f}"
+    largest = sorted(weights, key=lambda subword: -weights[subword])[:2]
+    shares = [ways["higher",], ways["high", "er"], weights[largest[0]], weights[largest[1]]]
+    assert [line.split()[:2] for line in lines if "." in line] == [
+        [label, f"{share:.3f}"] for label, share in zip(["higher", "high/er", *largest], shares, strict=True)
+    ]
+    for line, share in zip([line for line in lines if "." in line], shares, strict=True):
+        assert len(line.split()[2]) == math.ceil(round(share * 24 * 8) / 8)  # 24 characters are a share of 1
+    assert [line for line in lines if "." not in line] == ["  segmentations", "  subword weights"]
+
+
+def test_explain_is_not_silent_about_unknown_words(run, model):
+    _, out, _ = run("explain", "-m", model, "ЖЖ")
+    assert "coverage 0.00" in out
+    assert "none: no subword of this word owns a vector" in out
+
+
+def test_explain_json_and_svg(run, counts, tmp_path):
+    _, out, _ = run("explain", "-c", counts, "--json", "higher", "--svg", "higher.svg")
+    data = json.loads(out)
+    assert sum(item["weight"] for item in data["weights"]) == pytest.approx(1)
+    assert (tmp_path / "higher.svg").read_text(encoding="utf-8").startswith("<svg")
+    assert run("explain", "-c", counts, "high", "er", "--svg", "x.svg")[0] == 2
+
+
+# -- embed, neighbors, similarity --------------------------------------------------------------------------------------
+
+
+def test_embed_text_and_json(run, model):
+    loaded = pbos.load("m")
+    code, out, err = run("embed", "-m", model, "highest", "lowest")
+    assert (code, err) == (0, "")
+    rows = [line.split(" ") for line in out.splitlines()]
+    assert [row[0] for row in rows] == ["highest", "lowest"]
+    assert np.array([row[1:] for row in rows], float) == pytest.approx(loaded.embed(["highest", "lowest"]), abs=1e-5)
+    _, out, _ = run("embed", "-m", model, "--json", "highest")
+    assert json.loads(out)["vector"] == pytest.approx(loaded["highest"].tolist(), abs=1e-5)
+
+
+def test_embed_to_files(run, model, tmp_path):
+    words = [f"high{i}low" for i in range(20_000)]  # more than a batch
+    (tmp_path / "words.txt").write_text("\n".join(words))
+    expected = pbos.load("m").embed(words)
+    assert run("embed", "-m", model, "-i", "words.txt", "-o", "out.npy")[0] == 0
+    assert np.array_equal(np.load("out.npy"), expected)
+    assert run("embed", "-m", model, "-i", "words.txt", "-o", "out.txt.gz")[0] == 0
+    vectors = pbos.WordVectors.read("out.txt.gz")
+    assert vectors.words == words
+    assert vectors.vectors == pytest.approx(expected, abs=1e-5)
+
+
+def test_embed_warns_about_zeros(run, model):
+    code, out, err = run("embed", "-m", model, "high", "ЖЖ", "Ю")
+    assert code == 0
+    assert out.splitlines()[1] == "ЖЖ 0 0 0 0 0"
+    assert err == "pbos: warning: 2 words have no subword with a vector and got zeros: ЖЖ, Ю\n"
+
+
+def test_embed_exact(run, model):
+    _, out, _ = run("embed", "-m", model, "--exact", "low")
+    assert out == "low 0 0 1 0 0\n"
+
+
+def test_a_failed_embed_leaves_no_file(run, model, tmp_path):
+    code, _, err = run("embed", "-m", model, "-o", "out.npy", stdin="high\n\nlow\n")
+    assert code == 2
+    assert err == "pbos: stdin, line 2: an empty word has no spelling to work with\n"
+    assert not list(tmp_path.glob("*out.npy*"))
+
+
+def test_neighbors_and_similarity(run, model):
+    loaded = pbos.load("m")
+    _, out, _ = run("neighbors", "-m", model, "-n", 2, "highest")
+    assert out == "".join(f"highest\t{word}\t{cosine:.3f}\n" for word, cosine in loaded.neighbors("highest", 2))
+    _, out, _ = run("neighbors", "-m", model, "-n", 1, "--json", "highest")
+    assert json.loads(out)["neighbors"][0]["word"] == loaded.neighbors("highest", 1)[0][0]
+    _, out, _ = run("similarity", "-m", model, "highest", "lowest")
+    assert out == f"highest\tlowest\t{loaded.similarity('highest', 'lowest'):.3f}\n"
+    _, out, _ = run("similarity", "-m", model, "--json", stdin="high\tlow\t3.5\nhigh\thigher\n")
+    assert [json.loads(line)["words"] for line in out.splitlines()] == [["high", "low"], ["high", "higher"]]
+    code, out, err = run("neighbors", "-m", model, "ЖЖ")
+    assert (code, out) == (0, "")
+    assert "1 word has no subword with a vector" in err
+    _, out, err = run("similarity", "-m", model, "ЖЖ", "low")
+    assert out == "ЖЖ\tlow\t0.000\n"
+    assert "warning: 1 word has" in err
+
+
+# -- train, info, compress, convert ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def vectors(tmp_path):
+    lines = ["5 3", "high 1 0 0", "higher 1 1 0", "low 0 0 1", "lower 0 1 1", "slow 0 0 0.5"]
+    (tmp_path / "v.vec").write_text("\n".join(lines) + "\n")
+    return "v.vec"
+
+
+def test_train_info_compress(run, vectors, counts):
+    code, out, err = run("train", vectors, "-c", counts, "-o", "new", "--heldout", "0.2", "--dtype", "float16")
+    assert (code, out) == (0, "")
+    assert err.splitlines()[0].startswith("pbos: saved to new: 4 words, ")
+    assert re.search(r"mean cosine of 1 held-out words: -?\d\.\d{3}", err)
+    settings = pbos.load("new").info
+    assert (settings["preset"], settings["epochs"], pbos.load("new").vectors.dtype) == ("pbos", 50, "float16")
+    code, out, _ = run("info", "-m", "new")
+    assert code == 0
+    assert re.search(r"^words +4$", out, re.M)
+    assert re.search(r"^preset +pbos$", out, re.M)
+    _, out, _ = run("info", "-m", "new", "--json")
+    assert json.loads(out) == pbos.load("new").config()
+    code, _, err = run("compress", "-m", "new", "-o", "smaller", "--dims", 2, "--dtype", "int8", "--min-count", 2)
+    assert code == 0
+    assert "subword vectors: " in err
+    assert pbos.load("smaller").dims == 2
+
+
+def test_train_options_reach_the_library(run, vectors):
+    options = "--preset bos --epochs 3 --lr 0.5 --min-len 2 --max-len 4 --no-boundaries --normalization casefold"
+    more = "--unseen-char-prob 0.1 --min-count 2 --limit 4 --keep-targets --seed 9 --threads 2"
+    assert run("train", vectors, "-o", "new", *options.split(), *more.split())[0] == 0
+    made = pbos.train(
+        vectors,
+        preset="bos",
+        epochs=3,
+        lr=0.5,
+        min_len=2,
+        max_len=4,
+        boundaries=False,
+        normalization="casefold",
+        unseen_char_prob=0.1,
+        min_count=2,
+        limit=4,
+        keep_targets=True,
+        seed=9,
+    )
+    loaded = pbos.load("new")
+    assert loaded.config() == made.config()
+    assert np.array_equal(loaded.embed(["highlow", "low"], exact=True), made.embed(["highlow", "low"], exact=True))
+
+
+def test_convert(run, vectors):
+    code, _, err = run("convert", vectors, "v.bin")
+    assert (code, err) == (0, "pbos: wrote v.bin: 5 words x 3\n")
+    assert run("convert", "v.bin", "v2.vec.gz", "--limit", 2)[0] == 0
+    assert pbos.WordVectors.read("v2.vec.gz").words == ["high", "higher"]
+    assert run("convert", "v.bin", "plain", "--format", "glove")[0] == 0
+    assert pbos.WordVectors.read("plain").words[4] == "slow"
+
+
+# -- what goes wrong ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ("segment -m nowhere x", "no model folder at nowhere"),
+        ("segment -m m -c counts.csv x", "give a model with -m or counts with -c, not both"),
+        ("segment -c nowhere.csv x", "nowhere.csv"),
+        ("segment -i words.txt x", "give words as arguments or a file with --input, not both"),
+        ("segment -i nowhere.txt", "no such file or directory: nowhere.txt"),
+        ("embed -o out.npy --json x", "--json writes text"),
+        ("similarity one", "similarity takes two words, or pairs from a file or stdin; got 1 words"),
+        ("train nowhere.vec -o m", "no such file or directory: nowhere.vec"),
+        ("train v.vec -o counts.csv", "is a file; a pbos model is a folder"),
+        ("train v.vec -o no/where", "does not exist"),
+        ("compress -m nowhere -o x", "no model folder at nowhere"),
+        ("convert nowhere x.vec", "no such file or directory: nowhere"),
+        ("convert v.vec x.what", "x.what"),
+        ("train bad.vec -o x", "bad.vec, line 3"),
+        ("segment -c bad.csv x", "bad.csv, line 2"),
+    ],
+)
+def test_bad_input_gets_one_sentence_and_code_2(run, counts, vectors, arguments, sentence, tmp_path):
+    (tmp_path / "words.txt").write_text("x\n")
+    (tmp_path / "bad.vec").write_text("2 2\na 1 2\nb 1\n")
+    (tmp_path / "bad.csv").write_text("a,1\nb,-1\n")
+    before = sorted(tmp_path.iterdir())
+    code, out, err = run(*arguments.split())
+    assert (code, out) == (2, "")
+    assert err.count("\n") == 1
+    assert err.startswith("pbos: ")
+    assert sentence in err
+    assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    "arguments", ["nonsense", "segment --nonsense", "segment -n 0 x", "train", "embed --threads x"]
+)
+def test_wrong_usage_is_code_2(run, arguments):
+    code, out, err = run(*arguments.split())
+    assert (code, out) == (2, "")
+    assert err
+
+
+def test_version_and_help(run):
+    assert run("--version") == (0, f"pbos {pbos.__version__}\n", "")
+    for command in (
+        "",
+        "segment",
+        "explain",
+        "embed",
+        "neighbors",
+        "similarity",
+        "train",
+        "info",
+        "compress",
+        "convert",
+    ):
+        code, out, _ = run(*command.split(), "--help")
+        assert code == 0
+        assert "Examples:" in out
+
+
+def pbos_process(*arguments, **options):
+    command = [sys.executable, "-c", "from pbos.cli import main; main()", *map(str, arguments)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
+
+
+def test_help_imports_nothing_heavy():
+    code = (
+        "import sys; sys.argv = ['pbos', '--help']\nimport pbos.cli\ntry: pbos.cli.main()\nfinally: print(*sys.modules)"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert not {"numba", "numpy", "rich", "safetensors"} & set(out.split())
+
+
+def test_the_first_run_says_that_it_compiles(model, tmp_path):
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    for first in (True, False):
+        process = pbos_process("segment", "-m", tmp_path / "m", "high", env=environment)
+        _, err = process.communicate()
+        assert (b"compiling for this machine" in err) == first, err
+
+
+def test_a_reader_that_stops_is_no_error(tmp_path):
+    (tmp_path / "words.txt").write_text("higher\n" * 200_000)
+    process = pbos_process("segment", "-i", tmp_path / "words.txt")
+    process.stdout.readline()
+    process.stdout.close()
+    assert process.wait() == 0
+    assert process.stderr.read() == b""
+    process.stderr.close()
+
+
+def test_interrupt_leaves_no_half_model(tmp_path, shared_data):
+    process = pbos_process("train", shared_data / "vectors" / "minilm-en", "-o", tmp_path / "new", "--limit", 20_000)
+    time.sleep(6)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate()
+    assert process.returncode == 130
+    assert err == b"pbos: interrupted; nothing was left half-written\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(not hasattr(os, "wait4"), reason="needs wait4 to measure memory")
+def test_embed_streams_in_constant_memory(tmp_path):
+    """Ten times the words, the same memory."""
+
+    def peak(words):
+        process = pbos_process("embed", "-o", tmp_path / "out.npy", stdin=subprocess.PIPE)
+        for start in range(0, words, 10_000):
+            process.stdin.write("".join(f"word{i}\n" for i in range(start, start + 10_000)).encode())
+        process.stdin.close()
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        process.stdout.close()
+        process.stderr.close()
+        assert process.returncode == 0
+        assert np.load(tmp_path / "out.npy", mmap_mode="r").shape == (words, 80)
+        return usage.ru_maxrss
+
+    assert peak(400_000) < 1.1 * peak(40_000) + 8_000

@@ -1,0 +1,252 @@
+"""The lattice against the enumeration of all segmentations."""
+
+import json
+import math
+import time
+import xml.etree.ElementTree as ET
+from collections import Counter
+
+import numpy as np
+import oracle
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pbos import InputError, Segmenter
+from pbos.lattice import Lattice
+from pbos.segmenter import Spelling
+
+UNSEEN = 0.01
+letters = st.text("abcé", min_size=1, max_size=9)
+probs = st.floats(1e-12, 1.0).map(lambda p: float(np.float32(p)))
+tables = st.dictionaries(st.text("abé", min_size=1, max_size=4), probs, max_size=30)
+
+
+@st.composite
+def cases(draw):
+    """A word, a table of probabilities, and a set of subwords that own a vector."""
+    table = draw(tables)
+    word = draw(letters)
+    spans = sorted({word[i:j] for i in range(len(word)) for j in range(i + 1, len(word) + 1)})
+    owners = draw(st.sets(st.sampled_from([*spans, *table]), max_size=20))
+    return word, table, owners
+
+
+def lattice_of(word, table, owners=frozenset(), uniform=False, unseen=UNSEEN):
+    index = oracle.index_of_table(table, set(owners))
+    return Lattice(index, word, uniform=uniform, unseen_char_prob=unseen, boundaries=False)
+
+
+@given(cases())
+def test_every_segmentation_has_the_probability_of_the_enumeration(case):
+    word, table, _ = case
+    expected = oracle.enumerate_all(word, table, UNSEEN)
+    found = lattice_of(word, table).best(2 ** len(word))
+    assert {s.pieces: pytest.approx(s.probability, rel=1e-9) for s in found} == expected
+
+
+@given(cases(), st.integers(1, 6))
+def test_n_best_are_the_n_largest_in_order(case, n):
+    word, table, _ = case
+    expected = sorted(oracle.enumerate_all(word, table, UNSEEN).values(), reverse=True)[:n]
+    found = lattice_of(word, table).best(n)
+    assert [s.probability for s in found] == pytest.approx(expected, rel=1e-9)
+    assert len({s.pieces for s in found}) == len(found)
+
+
+@given(cases())
+def test_weights_are_the_expected_ones_over_the_owners(case):
+    word, table, owners = case
+    found = lattice_of(word, table, owners).weights()
+    expected = oracle.weights(word, table, owners, UNSEEN)
+    assert dict(found) == pytest.approx(expected, rel=1e-9, abs=1e-300)
+    assert [w for _, w in found] == sorted((w for _, w in found), reverse=True)
+    assert not found or sum(w for _, w in found) == pytest.approx(1)
+
+
+@given(cases())
+def test_uniform_weights_count_every_occurrence(case):
+    word, table, owners = case
+    found = lattice_of(word, table, owners, uniform=True).weights()
+    assert dict(found) == pytest.approx(oracle.uniform_weights(word, owners))
+
+
+@given(cases())
+def test_entropy_is_that_of_the_enumeration(case):
+    word, table, _ = case
+    assert lattice_of(word, table).entropy() == pytest.approx(oracle.entropy(word, table, UNSEEN), abs=1e-9)
+
+
+@settings(max_examples=25)
+@given(cases(), st.integers(0, 2**32))
+def test_samples_come_as_often_as_they_are_probable(case, seed):
+    word, table, _ = case
+    n = 4000
+    expected = oracle.enumerate_all(word, table, UNSEEN)
+    found = Counter(s.pieces for s in lattice_of(word, table).sample(n, seed))
+    assert set(found) <= set(expected)
+    for g, p in expected.items():  # five standard deviations, and a little for p near 0
+        assert abs(found[g] / n - p) <= 5 * math.sqrt(p * (1 - p) / n) + 2 / n
+
+
+@given(cases())
+def test_samples_carry_their_probability(case):
+    word, table, _ = case
+    expected = oracle.enumerate_all(word, table, UNSEEN)
+    for sample in lattice_of(word, table).sample(5, seed=1):
+        assert sample.probability == pytest.approx(expected[sample.pieces], rel=1e-9)
+
+
+@given(cases())
+def test_each_character_is_covered_with_total_posterior_one(case):
+    word, table, _ = case
+    covered = np.zeros(len(word))
+    for span in lattice_of(word, table).spans:
+        covered[span.start : span.end] += span.posterior
+    assert covered == pytest.approx(1)
+
+
+@given(cases(), st.floats(0.5, 1.0))
+def test_a_factor_for_each_character_changes_nothing(case, c):
+    """p_s * c^len(s) has the same posteriors: every segmentation has the same characters."""
+    word, table, owners = case
+    table = {**{ch: UNSEEN for ch in word}, **table}  # the floor is no part of the table
+    scaled = {s: p * c ** len(s) for s, p in table.items()}
+    first, second = lattice_of(word, table, owners).weights(), lattice_of(word, scaled, owners).weights()
+    assert dict(first) == pytest.approx(dict(second), rel=1e-4, abs=1e-6)  # the scaled table is rounded to float32
+
+
+@given(cases())
+def test_reversing_word_and_table_reverses_the_segmentations(case):
+    word, table, _ = case
+    mirrored = lattice_of(word[::-1], {s[::-1]: p for s, p in table.items()}).best(2 ** len(word))
+    back = {tuple(piece[::-1] for piece in reversed(s.pieces)): s.probability for s in mirrored}
+    assert back == pytest.approx({s.pieces: s.probability for s in lattice_of(word, table).best(2 ** len(word))})
+
+
+def test_aba_by_hand():
+    """The smallest interesting word: p(a) = 1/3, p(b) = p(ab) = p(ba) = p(aba) = 1/6.
+
+    a/b/a 1/54, a/ba 1/18, ab/a 1/18, aba 1/6: together 16/54.
+    """
+    lattice = Segmenter.from_counts({"aba": 1}).lattice("aba")
+    assert {s.pieces: round(s.probability * 16, 4) for s in lattice.best(9)} == {
+        ("aba",): 9,
+        ("ab", "a"): 3,
+        ("a", "ba"): 3,
+        ("a", "b", "a"): 1,
+    }
+    # a: 2 in a/b/a and 1 in each of the two halves; all: 3 + 6 + 6 + ... counted by place
+    expected = {"aba": 9 / 24, "a": 8 / 24, "ab": 3 / 24, "ba": 3 / 24, "b": 1 / 24}
+    assert dict(lattice.weights()) == pytest.approx(expected, abs=1e-6)
+
+
+def test_among_equals_the_longer_first_piece_comes_first():
+    lattice = lattice_of("abab", {"ab": 0.25, "a": 0.5, "b": 0.5})
+    assert [s.pieces for s in lattice.best(4)] == [
+        ("ab", "ab"),
+        ("ab", "a", "b"),
+        ("a", "b", "ab"),
+        ("a", "b", "a", "b"),
+    ]
+
+
+@pytest.mark.parametrize("length", [155, 1000, 20_000])
+@pytest.mark.parametrize("unseen", [1e-37, 0.01, 1.0])
+def test_no_underflow_at_any_length(length, unseen):
+    """The known half of the word keeps its weights beside any number of unseen letters."""
+    index = oracle.index_of_table({"a": 0.4, "b": 0.2, "ab": 0.1}, {"a", "b", "ab"})
+    lattice = Lattice(index, "ab" + "ż" * length, uniform=False, unseen_char_prob=unseen, boundaries=False)
+    assert dict(lattice.weights()) == pytest.approx({"ab": 0.1 / 0.26, "a": 0.08 / 0.26, "b": 0.08 / 0.26}, rel=1e-6)
+    assert lattice.coverage() == pytest.approx(2 / (length + 2))
+    assert lattice.best(2)[0].probability == pytest.approx(0.1 / 0.18, rel=1e-6)
+    assert lattice.entropy() == pytest.approx(-(5 / 9 * math.log(5 / 9) + 4 / 9 * math.log(4 / 9)), rel=1e-3)
+
+
+@given(st.integers(100, 400), st.dictionaries(st.text("ab", min_size=1, max_size=3), probs, min_size=1))
+def test_long_words_agree_with_a_version_in_logarithms(length, table):
+    word = ("abba" * length)[:length]
+
+    def forward(w, t):
+        log = [0.0]
+        for j in range(1, len(w) + 1):
+            terms = [
+                log[i] + math.log(p) for i in range(max(0, j - 3), j) if (p := oracle.probability(w[i:j], t, UNSEEN))
+            ]
+            log.append(np.logaddexp.reduce(terms))
+        return log
+
+    before, after = forward(word, table), forward(word[::-1], {s[::-1]: p for s, p in table.items()})
+    for span in lattice_of(word, table).spans:
+        expected = before[span.start] + math.log(span.prob) + after[length - span.end] - before[length]
+        assert span.posterior == pytest.approx(math.exp(expected), rel=1e-6)
+
+
+def test_a_hundred_thousand_characters():
+    """Cost grows with the length, not its square (see benchmarks for the time)."""
+    segmenter = Segmenter.from_counts({"abra": 5, "cadabra": 3, "x": 1})
+    word = "abracadabra" * 9091
+    lattice = segmenter.lattice(word)
+    (best,) = lattice.best(1)
+    assert "".join(best.pieces) == word
+    assert "".join(segmenter.sample(word, 1, seed=0)[0].pieces) == word
+    assert sum(w for _, w in lattice.weights()) == pytest.approx(1)
+    assert lattice.coverage() == 1
+    started = time.perf_counter()
+    segmenter.lattice("x" * 100_000).weights()
+    assert time.perf_counter() - started < 60  # a quadratic walk would take hours
+
+
+@pytest.mark.parametrize("word", ["👩‍👩‍👧", "नमस्ते", "東京都", "שלום", "a\u0301", "\U0010ffff", "\x00"])
+def test_any_unicode(word):
+    segmenter = Segmenter.from_counts({word: 1}, normalization="none")
+    assert segmenter.segment(word)[0].pieces == (word,)
+    assert segmenter.coverage(word) == 1
+    assert segmenter.lattice(word).spans[0].end == 1  # a position is a code point
+
+
+def test_boundaries_are_part_of_the_pieces_but_not_of_the_coverage():
+    segmenter = Segmenter.from_counts({"ab": 1}, boundaries=True)
+    assert segmenter.segment("ab")[0].pieces == ("<ab>",)
+    assert segmenter.coverage("ab") == 1
+    assert segmenter.coverage("zz") == 0
+    assert segmenter.weights("zz") == []
+
+
+def test_bad_input_is_refused():
+    segmenter = Segmenter.from_counts({"ab": 1})
+    for call, message in [
+        (lambda: segmenter.segment(""), "word 0 is empty"),
+        (lambda: segmenter.segment("a\ud800"), r"word 0 \('a\\ud800'\) holds a lone surrogate, U\+D800 at 1"),
+        (lambda: segmenter.segment("ab", 0), "n must be at least 1, got 0"),
+        (lambda: segmenter.sample("ab", -1), "must not be negative"),
+        (lambda: segmenter.lattice(3), "expected a word"),
+        (lambda: Spelling(min_len=0), "min_len"),
+        (lambda: Spelling(weighting="x"), "unknown weighting"),
+        (lambda: Spelling(unseen_char_prob=0), "unseen_char_prob"),
+        (lambda: Spelling(normalization="nfd"), "unknown normalization"),
+    ]:
+        with pytest.raises(InputError, match=message):
+            call()
+
+
+def test_many_words_at_once():
+    segmenter = Segmenter.from_counts({"ab": 2, "abc": 1})
+    words = ["ab", "abc", "cab"]
+    assert segmenter.segment(words, 2) == [segmenter.segment(w, 2) for w in words]
+    assert segmenter.weights(words) == [segmenter.weights(w) for w in words]
+    assert segmenter.entropy(words) == [segmenter.entropy(w) for w in words]
+    assert segmenter.coverage(words) == [segmenter.coverage(w) for w in words]
+
+
+def test_picture_and_plain_data():
+    lattice = Segmenter.from_counts({"a<b": 2, "&": 1}).lattice("a<b&")
+    root = ET.fromstring(lattice.svg())
+    texts = [e.text for e in root.iter("{http://www.w3.org/2000/svg}text")]
+    assert texts == list("a<b&")
+    arcs = list(root.iter("{http://www.w3.org/2000/svg}path"))
+    assert len(arcs) == sum(span.posterior >= 0.005 for span in lattice.spans)
+    assert lattice._repr_html_() == lattice.svg()
+    data = json.loads(json.dumps(lattice.to_dict()))
+    assert data["segmentations"][0]["pieces"] == list(lattice.best(1)[0].pieces)
+    assert "a<b&" in repr(lattice)

@@ -1,0 +1,286 @@
+"""The model folder: format, checks, whole or not at all."""
+
+import json
+import os
+import random
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+import pbos
+from pbos import ModelError, files, storage
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+@pytest.fixture(scope="module")
+def model():
+    words = ["high", "higher", "low", "lower", "straße", "東京"]
+    return pbos.train((words, np.eye(6)), epochs=5, keep_targets=True)
+
+
+@pytest.fixture
+def folder(model, tmp_path):
+    model.save(tmp_path / "m")
+    return tmp_path / "m"
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int8"])
+@pytest.mark.parametrize("preset", ["pbos", "bos"])
+def test_round_trip(dtype, preset, tmp_path):
+    words = ["high", "higher", "lower", "e\u0301tude", "東京都"]
+    settings = {"normalization": "NFKC", "unseen_char_prob": 0.02}
+    model = pbos.train((words, np.eye(5)), preset=preset, epochs=5, keep_targets=True, **settings).compress(dtype=dtype)
+    model.save(tmp_path / "m")
+    loaded = pbos.load(tmp_path / "m")
+    for exact in (False, True):
+        assert np.array_equal(
+            loaded.embed([*words, "highest"], exact=exact), model.embed([*words, "highest"], exact=exact)
+        )
+    assert loaded.words == model.words
+    assert loaded.config() == model.config()
+    assert loaded.spelling == model.spelling
+    assert loaded.segment("highest", 5) == model.segment("highest", 5)
+    loaded.save(tmp_path / "m2")
+    for name in ("model.safetensors", "config.json", "README.md"):
+        assert (tmp_path / "m" / name).read_bytes() == (tmp_path / "m2" / name).read_bytes()
+
+
+def test_the_file_is_what_the_safetensors_library_reads(folder):
+    tensors = load_file(folder / "model.safetensors")
+    mapped = storage.map_tensors(folder / "model.safetensors")
+    assert tensors.keys() == mapped.keys()
+    for name, array in tensors.items():
+        assert np.array_equal(array, mapped[name])
+        assert array.dtype == mapped[name].dtype
+
+
+def test_loading_maps_and_copies_nothing(folder):
+    tensors, _ = storage.load_folder(folder)
+    assert all(not array.flags.owndata and not array.flags.writeable for array in tensors.values())
+
+
+def test_golden_folder_of_format_1_loads():
+    """Written by version 0.1.0; every later version must read it and give these numbers."""
+    model = pbos.load(GOLDEN / "model-v1")
+    expected = json.loads((GOLDEN / "model-v1.json").read_text(encoding="utf-8"))
+    assert model.words == expected["words"]
+    for word, vector in expected["vectors"].items():
+        assert model[word] == pytest.approx(vector, abs=1e-6)
+    for word, pieces in expected["segmentations"].items():
+        assert list(model.segment(word)[0].pieces) == pieces
+
+
+# -- what cannot be loaded ---------------------------------------------------------------------------------------------
+
+
+def change_config(folder, **changes):
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    (folder / "config.json").write_text(json.dumps({**config, **changes}), encoding="utf-8")
+
+
+def change_tensors(folder, **changes):
+    tensors = load_file(folder / "model.safetensors")
+    for name, change in changes.items():
+        name = name.replace("__", ".")
+        tensors[name] = change(tensors[name])
+        if tensors[name] is None:
+            del tensors[name]
+    save_file(tensors, folder / "model.safetensors")
+
+
+def set_header_length(folder, length):
+    with (folder / "model.safetensors").open("r+b") as stream:
+        stream.write(struct.pack("<Q", length))
+
+
+def replace_bytes(folder, old, new):
+    content = (folder / "model.safetensors").read_bytes()
+    assert content.count(old) == 1 and len(old) == len(new)
+    (folder / "model.safetensors").write_bytes(content.replace(old, new))
+
+
+DAMAGE = {
+    "no folder": (shutil.rmtree, "no model folder at"),
+    "no config": (lambda f: (f / "config.json").unlink(), "has no config.json"),
+    "no tensors": (lambda f: (f / "model.safetensors").unlink(), "has no model.safetensors"),
+    "config cut": (lambda f: (f / "config.json").write_text('{"format": "pb'), "is not valid JSON"),
+    "other format": (lambda f: change_config(f, format="other"), 'does not say "format": "pbos"'),
+    "newer version": (
+        lambda f: change_config(f, format_version=99),
+        "model format 99, this pbos reads up to 1: upgrade",
+    ),
+    "no version": (lambda f: change_config(f, format_version="x"), "no valid format_version"),
+    "other config": (lambda f: change_config(f, dims=7), "config.json belongs to model.safetensors"),
+    "bad spelling": (lambda f: change_config(f, spelling={"weighting": "x"}), "bad spelling settings"),
+    "unknown spelling": (lambda f: change_config(f, spelling={"new": 1}), "bad spelling settings"),
+    "tensors cut": (lambda f: os.truncate(f / "model.safetensors", 900), "header of impossible length|within the file"),
+    "tensors empty": (lambda f: os.truncate(f / "model.safetensors", 0), "cut short"),
+    "long header": (lambda f: set_header_length(f, 2**60), "header of impossible length"),
+    "no JSON header": (lambda f: set_header_length(f, 17), "damaged header"),
+    "lies about offsets": (
+        lambda f: replace_bytes(f, b'"shape":[6,6]', b'"shape":[6,9]'),
+        "does not lie within the file",
+    ),
+    "missing tensor": (lambda f: change_tensors(f, index__rows=lambda a: None), "lacks the tensor index.rows"),
+    "wrong type": (lambda f: change_tensors(f, index__rows=lambda a: a.astype(np.int64)), "index.rows has type I64"),
+    "wrong rank": (lambda f: change_tensors(f, index__probs=lambda a: a[None]), "expected F32 with 1 dimensions"),
+    "short index": (lambda f: change_tensors(f, index__rows=lambda a: a[:-1]), "the subword index fits together"),
+    "bad root": (lambda f: change_tensors(f, index__first_child=lambda a: a + 1), "the subword index fits together"),
+    "bad offsets": (lambda f: change_tensors(f, words__offsets=lambda a: a + 1), "the words fit together"),
+    "bad targets": (lambda f: change_tensors(f, target_vectors=lambda a: a[:-1]), "the target vectors fit the words"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_damage_is_told(folder, damage):
+    harm, message = DAMAGE[damage]
+    harm(folder)
+    with pytest.raises(ModelError, match=message):
+        pbos.load(folder)
+
+
+def test_scales_must_match(folder, model, tmp_path):
+    model.compress(dtype="int8").save(tmp_path / "i8")
+    change_tensors(tmp_path / "i8", subword_scales=lambda a: a[:-1])
+    with pytest.raises(ModelError, match="the subword vectors have their scales"):
+        pbos.load(tmp_path / "i8")
+
+
+def test_damaged_words_are_told_when_asked_for(folder):
+    change_tensors(folder, words__bytes=lambda a: np.full_like(a, 255))
+    model = pbos.load(folder)
+    assert model["high"].any()
+    with pytest.raises(ModelError, match="list of words is damaged"):
+        model.words  # noqa: B018
+
+
+def test_random_damage_never_crashes(model, tmp_path):
+    """Any byte may be wrong: loading or embedding gives an error or numbers, but never reads stray memory."""
+    model.save(tmp_path / "m")
+    content = (tmp_path / "m" / "model.safetensors").read_bytes()
+    generator = random.Random(1)
+    for _ in range(300):
+        damaged = bytearray(content)
+        for _ in range(generator.choice([1, 10, 200])):
+            damaged[generator.randrange(len(damaged))] = generator.randrange(256)
+        (tmp_path / "m" / "model.safetensors").unlink()  # the old one may still be mapped
+        (tmp_path / "m" / "model.safetensors").write_bytes(damaged)
+        try:
+            loaded = pbos.load(tmp_path / "m")
+        except ModelError:
+            continue
+        assert loaded.embed(["highest", "lowest", "東京", "x"]).shape[0] == 4
+        loaded.segment("higher", 3)
+
+
+# -- saving ------------------------------------------------------------------------------------------------------------
+
+
+def test_saving_replaces_a_model_but_nothing_else(model, tmp_path):
+    target = tmp_path / "m"
+    model.save(target)
+    model.compress(dtype="int8").save(target)
+    assert pbos.load(target).vectors.dtype == "int8"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["m"]
+    (tmp_path / "empty").mkdir()
+    model.save(tmp_path / "empty")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "thesis.txt").write_text("x")
+    (tmp_path / "file").write_text("x")
+    for place, message in (("other", "other content"), ("file", "is a file"), ("no/where", "does not exist")):
+        with pytest.raises(ModelError, match=message):
+            model.save(tmp_path / place)
+    assert (tmp_path / "other" / "thesis.txt").read_text() == "x"
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["empty", "file", "m", "other"]
+
+
+def test_a_model_in_use_can_be_replaced(model, tmp_path):
+    model.save(tmp_path / "m")
+    loaded = pbos.load(tmp_path / "m")
+    before = loaded["highest"].copy()
+    model.compress(dims=2).save(tmp_path / "m")
+    assert np.array_equal(loaded["highest"], before)
+    loaded.save(tmp_path / "m")  # over the very file it is mapped from, twice removed
+    assert np.array_equal(pbos.load(tmp_path / "m")["highest"], before)
+
+
+def test_a_link_to_a_model_stays_a_link(model, tmp_path):
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    model.save(tmp_path / "link")
+    assert (tmp_path / "link").is_symlink()
+    assert pbos.load(tmp_path / "real").words == model.words
+
+
+def test_where_folders_cannot_be_exchanged(model, tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "exchange", lambda first, second: False)
+    model.save(tmp_path / "m")
+    model.compress(dtype="int8").save(tmp_path / "m")
+    assert pbos.load(tmp_path / "m").vectors.dtype == "int8"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["m"]
+
+
+def test_a_failed_save_leaves_nothing(model, tmp_path, monkeypatch):
+    def fail(*arguments):
+        raise OSError("disk full")
+
+    monkeypatch.setattr(files, "put_in_place", fail)
+    with pytest.raises(OSError, match="disk full"):
+        model.save(tmp_path / "m")
+    assert list(tmp_path.iterdir()) == []
+
+
+MODELS = """
+    import sys, numpy as np, pbos
+    from pbos.cli import main
+    words = [f"word{i}" for i in range(300)]
+    vectors = [pbos.WordVectors(words, np.full((300, 16), x, np.float32)) for x in (1, 2)]
+"""
+SAVE_FOREVER = """
+    models = [pbos.train(one, epochs=3) for one in vectors]
+    print("ready", flush=True)
+    while True:
+        for model in models:
+            model.save(sys.argv[1])
+"""
+TRAIN_FOREVER = """
+    for x, one in enumerate(vectors):
+        one.write(f"{sys.argv[1]}-{x}.npz")
+    print("ready", flush=True)
+    while True:
+        for x in (0, 1):
+            sys.argv[1:] = ["train", f"{sys.argv[-1]}-{x}.npz", "--epochs", "3", "-o", sys.argv[-1]]
+            try:
+                main()
+            except SystemExit:
+                pass
+"""
+
+
+@pytest.mark.parametrize(("code", "rounds"), [(SAVE_FOREVER, 16), (TRAIN_FOREVER, 8)], ids=["save", "train -o"])
+def test_killed_at_any_point_a_whole_model_is_there(code, rounds, tmp_path):
+    """SIGKILL at random moments: once there is a model, there is always a whole one, the old or the new."""
+    words = [f"word{i}" for i in range(300)]
+    whole = [pbos.train((words, np.full((300, 16), x, np.float32)), epochs=3).embed(words) for x in (1, 2)]
+    generator = random.Random(7)
+    target = tmp_path / "m"
+    for round_number in range(rounds):
+        command = [sys.executable, "-c", textwrap.dedent(MODELS) + textwrap.dedent(code), str(target)]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        assert process.stdout.readline() == b"ready\n"
+        time.sleep(generator.uniform(0, 0.2) if round_number else 3)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        process.stdout.close()
+        vectors = pbos.load(target).embed(words)
+        assert any(np.array_equal(vectors, one) for one in whole)

@@ -1,0 +1,795 @@
+import bz2
+import gzip
+import io
+import lzma
+import os
+import pickle
+import struct
+import subprocess
+import sys
+import threading
+import warnings
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import zstandard
+from hypothesis import assume, example, given, settings
+from hypothesis import strategies as st
+
+import pbos.vectors
+from pbos.errors import FormatError, InputError, PbosWarning
+from pbos.kernels.numbers import parse_lines, parse_number
+from pbos.vectors import WordVectors
+
+COMPRESS = {
+    "": bytes,
+    ".gz": gzip.compress,
+    ".bz2": bz2.compress,
+    ".xz": lzma.compress,
+    ".zst": zstandard.compress,
+}
+HIGH = WordVectors(["high", "higher", "größer", "高い", "new york"], [[1, 0], [0.5, -2], [1e-30, 3], [-0.0, 7], [8, 9]])
+
+
+def same(left, right):
+    """Equal words and the same bits, so that -0.0 counts as different from 0.0."""
+    return left.words == right.words and left.vectors.tobytes() == right.vectors.tobytes()
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Write bytes to a file whose name tells nothing, and return its path."""
+
+    def write_bytes(content, name="file"):
+        path = tmp_path / name
+        path.write_bytes(content)
+        return path
+
+    return write_bytes
+
+
+def binary(*pairs, header=None, end=b""):
+    """Literal bytes of word2vec's binary format."""
+    dims = len(pairs[0][1])
+    records = [word + b" " + struct.pack(f"<{dims}f", *values) + end for word, values in pairs]
+    return (header or b"%d %d\n" % (len(pairs), dims)) + b"".join(records)
+
+
+# The class
+
+
+def test_it_is_a_table_of_words():
+    assert len(HIGH) == 5
+    assert HIGH.dims == 2
+    assert "higher" in HIGH
+    assert "lower" not in HIGH
+    assert HIGH["higher"].tolist() == [0.5, -2]
+    assert repr(HIGH) == "WordVectors(5 words, 2 dims)"
+    with pytest.raises(KeyError, match="lower"):
+        HIGH["lower"]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", ">f4", "int8"])
+def test_every_real_type_becomes_float32(dtype):
+    vectors = WordVectors(["a", "b"], np.array([[1, 2], [3, 4]], dtype)).vectors
+    assert vectors.dtype == np.float32
+    assert vectors.tolist() == [[1, 2], [3, 4]]
+
+
+def test_a_float32_matrix_is_not_copied():
+    matrix = np.ones((2, 3), np.float32)
+    assert WordVectors(["a", "b"], matrix).vectors is matrix
+
+
+@pytest.mark.parametrize(
+    ("words", "matrix", "message"),
+    [
+        (["a"], [[1, 2], [3, 4]], "1 words but 2 vectors"),
+        (["a"], [1, 2], r"shape \(words, dimensions\), got \(2,\)"),
+        (["a"], [[]], r"got \(1, 0\)"),
+        (["a", "b"], [[1, 2], [3]], "do not all have the same length"),
+        (["a"], [["1", "2"]], "real numbers, got dtype <U1"),
+        (["a"], [[1j, 2]], "real numbers, got dtype complex128"),
+        (["a", "b"], [[1, 2], [3, np.nan]], "row 2: the vector of 'b' holds NaN"),
+        (["a", "b"], [[1, -np.inf], [3, 4]], "row 1: the vector of 'a' holds NaN, infinity"),
+        (["a"], [[1e39, 0]], "'a' holds NaN, infinity or a value too large for float32"),
+        ("ab", [[1], [2]], "expected many words"),
+        ([1], [[1]], "not a str but int"),
+    ],
+)
+def test_what_is_no_table_is_refused(words, matrix, message):
+    with pytest.raises(InputError, match=message):
+        WordVectors(words, matrix)
+
+
+def test_a_bad_value_far_down_is_found():
+    matrix = np.zeros((70_000, 1), np.float32)
+    matrix[66_000] = np.nan
+    with pytest.raises(InputError, match="row 66001: the vector of '66000'"):
+        WordVectors([str(row) for row in range(70_000)], matrix)
+
+
+def test_duplicate_and_empty_words_are_dropped():
+    with pytest.warns(PbosWarning) as caught:
+        vectors = WordVectors(["a", "", "b", "a", "a", ""], np.arange(6)[:, None])
+    assert vectors.words == ["a", "b"]
+    assert vectors.vectors.ravel().tolist() == [0, 2]
+    assert [str(warning.message) for warning in caught] == [
+        "word vectors: 2 empty words dropped (first: '', row 2)",
+        "word vectors: 2 duplicate words dropped, the first of each is kept (first: 'a', row 4)",
+    ]
+    assert caught[0].filename == __file__  # it points at the caller's line, not into pbos
+
+
+def test_of_takes_vectors_as_people_have_them(tmp_path):
+    words, matrix = HIGH.words, HIGH.vectors
+    HIGH.write(tmp_path / "high.vec")
+    assert WordVectors.of(HIGH) is HIGH
+    assert same(WordVectors.of(tmp_path / "high.vec"), HIGH)
+    assert same(WordVectors.of(str(tmp_path / "high.vec")), HIGH)
+    assert same(WordVectors.of((words, matrix)), HIGH)
+    assert same(WordVectors.of((np.array(words), matrix.astype(np.float64))), HIGH)
+    assert same(WordVectors.of(SimpleNamespace(index_to_key=words, vectors=matrix)), HIGH)  # gensim's KeyedVectors
+    assert same(WordVectors.of(dict(zip(words, matrix, strict=True))), HIGH)
+    assert same(WordVectors.of(dict(zip(words, matrix.tolist(), strict=True))), HIGH)
+
+
+def test_of_refuses_the_rest():
+    with pytest.raises(InputError, match="cannot be made from int; pass a path"):
+        WordVectors.of(3)
+    with pytest.raises(InputError, match="the mapping from words to vectors is empty"):
+        WordVectors.of({})
+    with pytest.raises(InputError, match=r"the vector of 'b' has shape \(1,\), the first one \(2,\)"):
+        WordVectors.of({"a": [1, 2], "b": [1]})
+    with pytest.raises(InputError, match="the vector of 'b' holds NaN"):
+        WordVectors.of({"a": [1, 2], "b": [1, float("nan")]})
+    with pytest.raises(FileNotFoundError):
+        WordVectors.of("no/such/file.vec")
+
+
+# Numbers
+
+
+def parsed(text):
+    return parse_number(np.frombuffer(text.encode() + b"\n", np.uint8), 0)
+
+
+@given(st.floats(width=32, allow_nan=False, allow_infinity=False))
+@example(3.4028234663852886e38)
+@example(1e-45)
+@example(-0.0)
+def test_nine_digits_bring_every_float32_back(value):
+    text = f"{value:.9g}"
+    back, end = parsed(text)
+    assert end == len(text)
+    assert np.float32(back).tobytes() == np.float32(value).tobytes()
+
+
+NUMBERS = st.from_regex(r"[+-]?([0-9]{1,30}\.?[0-9]{0,30}|\.[0-9]{1,30})([eE][+-]?[0-9]{1,3})?", fullmatch=True)
+
+
+@settings(max_examples=500)
+@given(NUMBERS | st.floats(allow_nan=False, allow_infinity=False).map(repr))
+@example("0." + "0" * 60 + "1")
+@example("1" * 39)
+@example("340282356779733661637539395458142568447")
+@example("0e999999999999999999999")
+@example("1e-999999999999999999999")
+@example("1" + "0" * 50 + "e-50")
+def test_other_numbers_are_within_a_float32_step(text):
+    expected = np.float32(np.clip(float(text), -3.4028234663852886e38, 3.4028234663852886e38))
+    value, end = parsed(text)
+    if end < 0:
+        assert abs(float(text)) > 3.4028235e38
+        return
+    assert end == len(text)
+    assert abs(float(np.float32(value)) - float(expected)) <= abs(float(np.spacing(np.minimum(abs(expected), 3e38))))
+
+
+@pytest.mark.parametrize(
+    "text", ["", "-", "+", ".", "e5", "-.e1", "1e", "1e+", "x", "--1", "nan", "inf", "1e39", "-1e999"]
+)
+def test_what_is_no_number(text):
+    assert parsed(text)[1] == -1
+
+
+def test_a_number_ends_where_it_ends():
+    assert parsed("1.5x") == (1.5, 3)
+    assert parsed("1.5.5") == (1.5, 3)
+    assert parsed("5 7") == (5, 1)
+
+
+def lines(text, dims, rows=10):
+    """What the kernel makes of lines: words, numbers, line numbers, and whether it got to the end."""
+    data = text.encode()
+    matrix, spans, numbers = np.zeros((rows, dims), np.float32), np.zeros((rows, 2), np.int64), np.zeros(rows, np.int64)
+    filled, _, at = parse_lines(np.frombuffer(data, np.uint8), matrix, spans, numbers)
+    words = [data[start:end].decode() for start, end in spans[:filled].tolist()]
+    return words, matrix[:filled].tolist(), numbers[:filled].tolist(), at == len(data)
+
+
+def test_lines_of_all_sorts():
+    assert lines("a 1 2\nb 3 4\n", 2) == (["a", "b"], [[1, 2], [3, 4]], [0, 1], True)
+    assert lines("a\t1 \t 2 \r\n\r\n \nb 3 4\t\n", 2) == (["a", "b"], [[1, 2], [3, 4]], [0, 3], True)
+    assert lines(". . . 1 2\nroute 66 3 4\n  c  5 6\n", 2)[:2] == ([". . .", "route 66", "c"], [[1, 2], [3, 4], [5, 6]])
+    assert lines(" 1 2\n", 2) == ([""], [[1, 2]], [0], True)
+    assert lines("1 2\n", 2) == ([], [], [], False)
+    assert lines("a 1 2\nb 3\nc 5 6\n", 2) == (["a"], [[1, 2]], [0], False)
+    assert lines("a 1 x\n", 2)[3] is False
+    assert lines("a 1 2x\n", 2)[3] is False
+    assert lines("a 1 nan\n", 2)[3] is False
+    assert lines("a 1\r2\n", 2)[3] is False
+    assert lines("a 1 2\nb 3 4\n", 2, rows=1) == (["a"], [[1, 2]], [0], False)
+
+
+# Reading what others write
+
+
+def test_word2vec_text_as_word2vec_c_and_fasttext_write_it(write):
+    path = write(b"2 3\n</s> 0.5 -1 2e-3 \nthe 1 2 3 \n")
+    vectors = WordVectors.read(path)
+    assert vectors.words == ["</s>", "the"]
+    assert vectors.vectors.tolist() == np.float32([[0.5, -1, 2e-3], [1, 2, 3]]).tolist()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"2 2\r\na 1 2\r\nb 3 4\r\n",
+        b"2 2\na\t1\t2\nb\t3\t4",
+        b"2\t2 \n\na 1 2\n   \nb 3 4\n\n\n",
+        b"\xef\xbb\xbf2 2\na 1 2\nb 3 4\n",
+        b"\n2 2\na  1   2\nb  3 4\n",
+        b"a 1 2\nb 3 4\n",
+        b"a 1 2 \r\nb 3 4 \r\n",
+        b"\xef\xbb\xbfa 1 2\n\nb 3 4",
+        b"a\t1\t2\nb\t+3\t4.",
+        binary((b"a", [1, 2]), (b"b", [3, 4])),
+        binary((b"a", [1, 2]), (b"b", [3, 4]), end=b"\n"),
+    ],
+)
+@pytest.mark.parametrize("suffix", COMPRESS)
+def test_every_dialect_in_every_compression(write, content, suffix):
+    vectors = WordVectors.read(write(COMPRESS[suffix](content)))
+    assert vectors.words == ["a", "b"]
+    assert vectors.vectors.tolist() == [[1, 2], [3, 4]]
+
+
+def test_glove_words_with_spaces(write):
+    rows = [b"the", b". . .", b"at name@domain.com", b"a", b"route 66", b"to", b"1984"]
+    vectors = WordVectors.read(write(b"".join(word + b" 0.1 0.2 0.3\n" for word in rows)))
+    assert vectors.words == [word.decode() for word in rows]
+    assert vectors.dims == 3
+
+
+def test_words_that_look_like_numbers_stay_words(write):
+    vectors = WordVectors.read(write(b"nan 1 2\ninf 3 4\n1e5 5 6\n0.5 7 8\n"))
+    assert vectors.words == ["nan", "inf", "1e5", "0.5"]
+
+
+def test_a_row_that_looks_like_a_header(write):
+    vectors = WordVectors.read(write(b"1984 5\nthe 3\nof 4\n"))
+    assert vectors.words == ["1984", "the", "of"]
+    assert vectors.vectors.ravel().tolist() == [5, 3, 4]
+
+
+@pytest.mark.parametrize("dims", [1, 2, 3, 50])
+@pytest.mark.parametrize("end", [b"", b"\n"])
+def test_binary_whatever_its_bytes(write, dims, end):
+    # values whose bytes hold spaces, newlines, tabs and digits, where a careless reader would see text
+    tricky = np.frombuffer(b"  \n>\t12?\n\n\n=1 2>" * dims, "<f4")[: 4 * dims].reshape(4, dims)
+    content = binary(*zip([b"a", b"b", b"12", "größer".encode()], tricky.tolist(), strict=True), end=end)
+    vectors = WordVectors.read(write(content))
+    assert vectors.words == ["a", "b", "12", "größer"]
+    assert vectors.vectors.tobytes() == tricky.tobytes()
+
+
+@pytest.mark.parametrize("block", [16, 17, 64, 1000])
+@pytest.mark.parametrize("name", ["high.vec", "high.bin", "high.glove"])
+def test_blocks_may_end_anywhere(tmp_path, monkeypatch, block, name):
+    vectors = WordVectors([f"w{row}" for row in range(50)], np.random.default_rng(0).normal(size=(50, 3)))
+    vectors.write(tmp_path / name)
+    layout = pbos.vectors.find_layout(tmp_path / name, (tmp_path / name).read_bytes())
+    monkeypatch.setattr(pbos.vectors, "BLOCK", block)
+    monkeypatch.setattr(pbos.vectors, "find_layout", lambda *_: layout)  # it is made to see a whole block
+    assert same(WordVectors.read(tmp_path / name), vectors)
+
+
+def test_from_a_pipe(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    thread = threading.Thread(target=lambda: pipe.write_bytes(b"2 2\na 1 2\nb 3 4\n"))
+    thread.start()
+    assert WordVectors.read(pipe).words == ["a", "b"]
+    thread.join()
+
+
+@pytest.mark.parametrize(
+    "name", ["high.vec", "high.bin", "high.glove", "high.npz", "high", "high.vec.gz", "high.bin.zst"]
+)
+def test_limit(tmp_path, name):
+    vectors = WordVectors(["a", "b", "c"], [[1, 2], [3, 4], [5, 6]])
+    vectors.write(tmp_path / name)
+    assert WordVectors.read(tmp_path / name, limit=2).words == ["a", "b"]
+    assert WordVectors.read(tmp_path / name, limit=2).vectors.tolist() == [[1, 2], [3, 4]]
+    assert WordVectors.read(tmp_path / name, limit=9).words == ["a", "b", "c"]
+    with pytest.raises(InputError, match="limit is 0; it has to be at least 1"):
+        WordVectors.read(tmp_path / name, limit=0)
+
+
+def test_limit_reads_no_further(write):
+    assert WordVectors.read(write(b"9 2\na 1 2\nb 3 4\nnonsense\n"), limit=2).words == ["a", "b"]
+    assert WordVectors.read(write(binary((b"a", [1, 2]), (b"b", [3, 4]))[:-1]), limit=1).words == ["a"]
+    rows = b"".join(b"%d 0.1 0.2\n" % row for row in range(500_000))
+    cut = gzip.compress(rows, 1)[:-1000]
+    assert len(WordVectors.read(write(cut), limit=1000)) == 1000
+
+
+def test_the_folder_may_hold_float16_and_crlf(tmp_path):
+    np.save(tmp_path / "vectors.npy", np.array([[1, 2], [3, 4]], np.float16))
+    (tmp_path / "words.txt").write_bytes("größer\r\na\u2028b\r\n".encode())
+    vectors = WordVectors.read(tmp_path)
+    assert vectors.words == ["größer", "a\u2028b"]  # only \n ends a line
+    assert vectors.vectors.dtype == np.float32
+    assert vectors.vectors.tolist() == [[1, 2], [3, 4]]
+
+
+def test_float32_in_a_folder_stays_mapped(tmp_path):
+    HIGH.write(tmp_path / "high")
+    vectors = WordVectors.read(tmp_path / "high").vectors
+    while vectors.base is not None and not isinstance(vectors, np.memmap):
+        vectors = vectors.base
+    assert isinstance(vectors, np.memmap)
+
+
+def test_an_npz_of_other_float_types(tmp_path):
+    np.savez_compressed(tmp_path / "a.npz", words=np.array(["a", "b"]), vectors=np.array([[1, 2], [3, 4]], np.float64))
+    assert WordVectors.read(tmp_path / "a.npz").vectors.tolist() == [[1, 2], [3, 4]]
+    squeezed = tmp_path / "squeezed"
+    squeezed.write_bytes(gzip.compress((tmp_path / "a.npz").read_bytes()))
+    assert WordVectors.read(squeezed).words == ["a", "b"]
+
+
+def test_an_empty_table_keeps_its_dimensions(tmp_path):
+    empty = WordVectors([], np.zeros((0, 3)))
+    for name in ("empty.vec", "empty.bin", "empty.npz", "empty"):
+        empty.write(tmp_path / name)
+        assert WordVectors.read(tmp_path / name).vectors.shape == (0, 3)
+
+
+# Files that are refused
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "the file is empty"),
+        (gzip.compress(b""), "the file is empty"),
+        (b"\n\n \n", "no numbers found"),
+        (b"just some text\nand more of it\n", "no numbers found in the first lines"),
+        (b"word\n", "no numbers found"),
+        ("a 1 2\nb 3 4\n".encode("utf-16"), "no numbers found"),
+        (struct.pack("<ii", 793712314, 12) + bytes(100), "this is a fastText model .*use the .vec file"),
+        (pickle.dumps({"a": [1]}), "this is a pickle .*save_word2vec_format"),
+        (b"\x89HDF\r\n\x1a\n" + bytes(100), "this is an HDF5 file"),
+        (b"\x93NUMPY\x01\x00", "this is a matrix without words"),
+        (b"3 0\na 1 2\nb 1 2\n", "the header announces vectors of 0 numbers; expected 1 to 1000000"),
+        (b"3 99999999999999999999\na 1 2\nb 1 2\n", "the header announces vectors of 99999999999999999999 numbers"),
+        (b"3 2\n", "the header announces 3 rows, but none follows"),
+        (b"12 2\n" + b"a 1 2 3\n" * 12, "the header announces vectors of 2 numbers, but the rows hold 3"),
+        (b"3 3\na 1 2 3\nb 1 2\nc 1 2 3\n", "line 3: 2 numbers where 3 are expected"),
+        (b"3 3\n\r\na 1 2\n", "line 3: 2 numbers where 3 are expected"),
+        (b"a 1 2 3\nb 1 2\n", "line 2: 2 numbers where 3 are expected"),
+        (b"a 1 2 3\nb 1 2 3\nc\n", "line 3: 0 numbers where 3 are expected"),
+        (b"a 1 2 3\n 1 2\nb 1 2 3\n", "line 2: 2 numbers where 3 are expected"),
+        (b"1 900000\na 1 2\n", "line 2: 2 numbers where 900000 are expected"),
+        (b"2 2\na 1 2\nb 1 x\n", "line 3: expected 2 numbers, but 'x' is none"),
+        (b"2 2\na 1 2,5\nb 1 2\n", "line 2: expected 2 numbers, but '2,5' is none"),
+        (b"a 1 2 3\nb 1 2 \xff\n", "line 2: expected 3 numbers, but '\ufffd' is none"),
+        (b"a 1 2\nb 1\r2\nc 1 2\n", "line 2: 1 numbers where 2 are expected"),
+        (b"2 2\na 1 2\nb 1 nan\n", "line 3: the vector of 'b' holds nan, no finite float32"),
+        (b"a 1 2\nb -Infinity 2\n", "line 2: the vector of 'b' holds -Infinity"),
+        (b"2 2\nx y 1e39 2\n", "line 2: the vector of 'x y' holds 1e39"),
+        (binary((b"a", [1, 2]), (b"b", [3, 4]))[:-1], "the file ends in word 2 of the 2 its header announces"),
+        (binary((b"a", [1, 2]), header=b"99999999999 2\n"), "the file ends in word 2 of the 99999999999"),
+        (binary((b"a", [1, 2]), header=b"5 500000\n"), "the file ends in word 1 of the 5 its"),
+        (binary((b"a", [1, 2]), (b"b", [3, float("inf")])), "word 2: the vector of 'b' holds NaN"),
+        (b"PK\x03\x04" + bytes(50), "the archive is damaged"),
+    ],
+)
+def test_what_is_wrong_is_named(write, content, message):
+    path = write(content)
+    with pytest.raises(FormatError, match=message) as error:
+        WordVectors.read(path)
+    assert str(error.value).startswith(str(path))
+
+
+def test_a_missing_file_is_a_missing_file(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        WordVectors.read(tmp_path / "none.vec")
+
+
+@pytest.mark.parametrize("suffix", [suffix for suffix in COMPRESS if suffix])
+@pytest.mark.parametrize("left", [8, 0.5, -1])
+def test_a_compressed_file_cut_short(write, suffix, left):
+    rows = np.random.default_rng(0).normal(size=(2000, 5))
+    data = COMPRESS[suffix](b"".join(b"w%d %f %f %f %f %f\n" % (number, *row) for number, row in enumerate(rows)))
+    cut = data[: left if isinstance(left, int) else int(left * len(data))]
+    with pytest.raises(FormatError, match="the compressed data is damaged or cut short"):
+        WordVectors.read(write(cut))
+
+
+@pytest.mark.parametrize("suffix", [suffix for suffix in COMPRESS if suffix])
+def test_a_compressed_file_with_a_wrong_byte(tmp_path, suffix):
+    path = tmp_path / f"random.vec{suffix}"
+    WordVectors([f"w{row}" for row in range(500)], np.random.default_rng(0).normal(size=(500, 5))).write(path)
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(FormatError):
+        WordVectors.read(path)
+
+
+def npz(**arrays):
+    stream = io.BytesIO()
+    np.savez(stream, **arrays)
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (
+            npz(words=np.array(["a"], object), vectors=np.eye(1)),
+            r"pickled objects; save the words as np.array\(words, d",
+        ),
+        (npz(words=np.array([1]), vectors=np.eye(1)), "`words` has dtype int64"),
+        (npz(words=np.array([["a"]]), vectors=np.eye(1)), r"shape \(1, 1\); save it as"),
+        (
+            npz(vectors=np.eye(1), names=np.array(["a"])),
+            "expected arrays `words` and `vectors` .* holds: vectors, names",
+        ),
+        (npz(words=np.array(["a"]), vectors=np.eye(2)), "1 words but 2 vectors"),
+        (npz(words=np.array(["a"]), vectors=np.zeros(2)), r"got \(2,\)"),
+        (npz(words=np.array(["a", "b"]), vectors=np.eye(2) * np.nan), "row 1: the vector of 'a' holds NaN"),
+        (npz(words=np.array(["a"]), vectors=np.eye(1))[:-30], "the archive is damaged"),
+    ],
+)
+def test_what_is_wrong_in_an_npz(write, content, message):
+    with pytest.raises(FormatError, match=message):
+        WordVectors.read(write(content))
+
+
+def test_what_is_wrong_in_a_folder(tmp_path):
+    with pytest.raises(FormatError, match=r"no words.txt here; a folder of vectors holds words.txt and vectors.npy"):
+        WordVectors.read(tmp_path)
+    (tmp_path / "words.txt").write_text("a\nb\nc\n")
+    with pytest.raises(FormatError, match=r"no vectors.npy here"):
+        WordVectors.read(tmp_path)
+    (tmp_path / "vectors.npy").write_bytes(b"nonsense")
+    with pytest.raises(FormatError, match="no NumPy array"):
+        WordVectors.read(tmp_path)
+    np.save(tmp_path / "vectors.npy", np.array([None, {}]), allow_pickle=True)
+    with pytest.raises(FormatError, match="no NumPy array"):
+        WordVectors.read(tmp_path)
+    np.save(tmp_path / "vectors.npy", np.eye(2))
+    with pytest.raises(FormatError, match=r"3 words in words.txt, but 2 rows in vectors.npy"):
+        WordVectors.read(tmp_path)
+    np.save(tmp_path / "vectors.npy", np.array([[1], [np.inf], [2]]))
+    with pytest.raises(FormatError, match=r"words.txt, line 2: the vector of 'b' holds NaN, infinity"):
+        WordVectors.read(tmp_path)
+
+
+# Files that are read with a warning
+
+
+@pytest.mark.parametrize(
+    ("content", "words", "message"),
+    [
+        (b"3 1\na 1\n\na 2\na 3\n", ["a"], "2 duplicate words dropped, the first of each is kept (first: 'a', line 4)"),
+        (
+            b"a 1 2\nb 1 2\na 3 4\n",
+            ["a", "b"],
+            "1 duplicate word dropped, the first of each is kept (first: 'a', line 3)",
+        ),
+        (b"2 2\na 1 2\n 3 4\n", ["a"], "1 empty word dropped (first: '', line 3)"),
+        (
+            b"2 2\na\xff 1 2\nb 3 4\n",
+            ["a\ufffd", "b"],
+            "1 word not in UTF-8, the bad bytes replaced by U+FFFD (first: 'a�', line 2)",
+        ),
+        (b"3 2\na 1 2\nb 3 4\n", ["a", "b"], "the header announces 3 rows, but there are 2; all were read"),
+        (b"1 2\na 1 2\nb 3 4\n", ["a", "b"], "the header announces 1 rows, but there are 2; all were read"),
+        (
+            b"99999999999999999999 2\na 1 2\n",
+            ["a"],
+            "the header announces 99999999999999999999 rows, but there are 1; all were read",
+        ),
+        (
+            binary((b"a", [1, 2]), (b"b", [1, 2]), (b"a", [3, 4])),
+            ["a", "b"],
+            "1 duplicate word dropped, the first of each is kept (first: 'a', word 3)",
+        ),
+        (binary((b"a", [1, 2]), (b"", [3, 4])), ["a"], "1 empty word dropped (first: '', word 2)"),
+        (
+            binary((b"a", [1, 2]), (b"\xffb\xfe", [3, 4])),
+            ["a", "\ufffdb\ufffd"],
+            "1 word not in UTF-8, the bad bytes replaced by U+FFFD (first: '�b�', word 2)",
+        ),
+        (
+            binary((b"a", [1, 2]), (b"b", [3, 4]), header=b"1 2\n"),
+            ["a"],
+            "the file goes on after the 1 words its header announces; the rest was not read",
+        ),
+        (
+            npz(words=np.array(["a", "b", "a"]), vectors=np.zeros((3, 1))),
+            ["a", "b"],
+            "1 duplicate word dropped, the first of each is kept (first: 'a', row 3)",
+        ),
+    ],
+)
+def test_odd_rows_give_one_counted_warning(write, content, words, message):
+    path = write(content)
+    with pytest.warns(PbosWarning) as caught:
+        vectors = WordVectors.read(path)
+    assert vectors.words == words
+    assert [str(warning.message) for warning in caught] == [f"{path}: {message}"]
+    assert caught[0].filename == __file__
+
+
+def test_odd_words_in_a_folder(tmp_path):
+    np.save(tmp_path / "vectors.npy", np.arange(5)[:, None])
+    (tmp_path / "words.txt").write_bytes(b"a\n\nb\nb\n\xff\n")
+    with pytest.warns(PbosWarning) as caught:
+        vectors = WordVectors.read(tmp_path)
+    assert vectors.words == ["a", "b", "\ufffd"]
+    assert vectors.vectors.ravel().tolist() == [0, 2, 4]
+    assert [str(warning.message).removeprefix(f"{tmp_path}/words.txt: ") for warning in caught] == [
+        "1 word not in UTF-8, the bad bytes replaced by U+FFFD (first: '�', line 5)",
+        "1 empty word dropped (first: '', line 2)",
+        "1 duplicate word dropped, the first of each is kept (first: 'b', line 4)",
+    ]
+
+
+# Writing
+
+FORMATS = ["word2vec", "word2vec-binary", "glove"]
+WORDS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=6)
+FLOATS = st.floats(width=32, allow_nan=False, allow_infinity=False)
+
+
+@st.composite
+def tables(draw, words=WORDS):
+    words = draw(st.lists(words, min_size=1, max_size=5, unique=True))
+    dims = draw(st.integers(2, 4))
+    rows = draw(st.lists(st.lists(FLOATS, min_size=dims, max_size=dims), min_size=len(words), max_size=len(words)))
+    return WordVectors(words, np.array(rows, np.float32))
+
+
+@pytest.mark.parametrize("suffix", COMPRESS)
+@pytest.mark.parametrize("format", FORMATS)
+@settings(max_examples=25)
+@given(vectors=tables())
+def test_what_is_written_is_read_back(tmp_path_factory, format, suffix, vectors):
+    path = tmp_path_factory.getbasetemp() / f"round-trip{suffix}"
+    path.unlink(missing_ok=True)
+    try:
+        vectors.write(path, format=format)
+    except InputError as error:
+        assert "cannot be written" in str(error)
+        assert not path.exists()
+        assume(False)
+    # without a header, a table this small does not show whether a number belongs to the word or to the vector
+    assume(format != "glove" or not any(set(word) & set("0123456789") for word in vectors.words))
+    assert same(WordVectors.read(path), vectors)
+
+
+@pytest.mark.parametrize("name", ["folder", "archive.npz"])
+@settings(max_examples=25)
+@given(vectors=tables())
+def test_folders_and_archives_are_read_back(tmp_path_factory, name, vectors):
+    path = tmp_path_factory.getbasetemp() / name
+    try:
+        vectors.write(path)
+    except InputError as error:
+        assert "cannot be written" in str(error)
+        assume(False)
+    assert same(WordVectors.read(path), vectors)
+
+
+def test_the_bytes_written(tmp_path):
+    vectors = WordVectors(["a", "größer"], [[1, 0.1], [-0.0, 1e-30]])
+    literal = {
+        "x.vec": "2 2\na 1 0.100000001\ngrößer -0 1e-30\n".encode(),
+        "x.glove": "a 1 0.100000001\ngrößer -0 1e-30\n".encode(),
+        "x.bin": binary((b"a", [1, 0.1]), ("größer".encode(), [-0.0, 1e-30]), end=b"\n"),
+    }
+    for name, content in literal.items():
+        vectors.write(tmp_path / name)
+        assert (tmp_path / name).read_bytes() == content
+
+
+@pytest.mark.parametrize(
+    ("name", "format"),
+    [
+        ("x.vec", "word2vec"),
+        ("x.txt", "word2vec"),
+        ("x.y.bin", "word2vec-binary"),
+        ("x.glove", "glove"),
+        ("x.npz", "npz"),
+    ],
+)
+def test_the_name_chooses_the_format(tmp_path, name, format):
+    vectors = WordVectors(["a"], [[1, 2]])
+    vectors.write(tmp_path / name)
+    vectors.write(tmp_path / "explicit", format=format)
+    assert (tmp_path / name).read_bytes() == (tmp_path / "explicit").read_bytes()
+
+
+@pytest.mark.parametrize("suffix", [suffix for suffix in COMPRESS if suffix])
+def test_a_further_suffix_compresses(tmp_path, suffix):
+    HIGH.write(tmp_path / f"x.vec{suffix}")
+    assert not (tmp_path / f"x.vec{suffix}").read_bytes().startswith(b"5 2\n")
+    assert same(WordVectors.read(tmp_path / f"x.vec{suffix}"), HIGH)
+
+
+@pytest.mark.parametrize(
+    ("name", "format", "message"),
+    [
+        ("x.csv", None, r"no format goes by the suffix .csv; end the name in .vec, .txt, .bin, .glove, .npz"),
+        ("x.csv.gz", None, "no format goes by the suffix .csv"),
+        ("x", "parquet", "unknown format 'parquet'; choose one of: word2vec, word2vec-binary, glove, npz, folder"),
+        ("x.npz.gz", None, "npz is not written compressed; leave out .gz"),
+        ("x.zst", None, "folder is not written compressed; leave out .zst"),
+        ("x.xz", "npz", "npz is not written compressed"),
+    ],
+)
+def test_a_name_that_says_nothing(tmp_path, name, format, message):
+    with pytest.raises(InputError, match=message):
+        HIGH.write(tmp_path / name, format=format)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("word", "refusing"),
+    [
+        ("new york", {"word2vec-binary"}),
+        ("a\nb", {"word2vec", "word2vec-binary", "glove", "folder"}),
+        (" a", {"word2vec", "word2vec-binary", "glove", "folder"}),
+        ("a\r", {"word2vec", "word2vec-binary", "glove", "folder"}),
+        ("\ufeffa", {"word2vec", "word2vec-binary", "glove", "folder"}),
+        ("a\0", {"npz"}),
+        ("\ud800", {"word2vec", "word2vec-binary", "glove", "folder", "npz"}),
+        ("a\tb", set()),
+        ("\u00a0", set()),
+        ("a\u2028b", set()),
+    ],
+)
+@pytest.mark.parametrize("format", pbos.vectors.FORMATS)
+def test_words_a_format_cannot_hold(tmp_path, format, word, refusing):
+    vectors = WordVectors(["fine", word], [[1, 2], [3, 4]])
+    if format in refusing:
+        with pytest.raises(InputError, match=f"cannot be written as {format}") as error:
+            vectors.write(tmp_path / "x", format=format)
+        assert ascii(word) in str(error.value)
+        assert not list(tmp_path.iterdir())
+    else:
+        vectors.write(tmp_path / "x", format=format)
+        assert same(WordVectors.read(tmp_path / "x"), vectors)
+
+
+def test_a_folder_is_replaced_but_nothing_else_is(tmp_path):
+    folder = tmp_path / "vectors.d"
+    folder.mkdir()
+    HIGH.write(folder)  # an empty folder will do
+    other = WordVectors(["a"], [[1]])
+    mapped = WordVectors.read(folder)
+    other.write(folder)
+    assert same(WordVectors.read(folder), other)
+    assert same(mapped, HIGH)  # what was mapped stays as it was
+    (folder / "notes.txt").write_text("mine")
+    with pytest.raises(InputError, match="the folder holds other things than vectors"):
+        HIGH.write(folder)
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(InputError, match="a file of this name is in the way"):
+        HIGH.write(tmp_path / "file")
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["file", "vectors.d"]
+    assert sorted(entry.name for entry in folder.iterdir()) == ["notes.txt", "vectors.npy", "words.txt"]
+
+
+@pytest.mark.parametrize("name", ["x.vec", "x.npz", "x"])
+def test_a_failed_write_leaves_the_old_one(tmp_path, monkeypatch, name):
+    HIGH.write(tmp_path / name)
+
+    def fail(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(OSError, match="No space left"):
+        WordVectors(["a"], [[1]]).write(tmp_path / name)
+    assert same(WordVectors.read(tmp_path / name), HIGH)
+    assert [entry.name for entry in tmp_path.iterdir()] == [name]
+
+
+# As a whole
+
+
+@pytest.mark.parametrize("name", ["high.vec", "high.glove.gz"])
+def test_progress_is_counted_in_bytes(tmp_path, monkeypatch, name):
+    steps = []
+
+    @contextmanager
+    def record(label, total, show):
+        steps.extend([label, total, show])
+        yield steps.append
+
+    HIGH.write(tmp_path / name)
+    monkeypatch.setattr(pbos.vectors, "progress_bar", record)
+    WordVectors.read(tmp_path / name, progress=True)
+    size = (tmp_path / name).stat().st_size
+    if name == "high.vec":
+        assert steps == ["reading high.vec", size, True, size - len("5 2\n")]
+    else:  # how far a compressed file will go is not known
+        assert steps[:3] == ["reading high.glove.gz", None, True]
+
+
+def test_it_runs_without_the_compiler(tmp_path):
+    HIGH.write(tmp_path / "high.vec")
+    WordVectors(["a", "b"], [[1, 2], [3e38, 4e-45]]).write(tmp_path / "ab.bin")
+    code = """
+import sys
+from pbos.kernels.numbers import parse_lines
+from pbos.vectors import WordVectors
+assert not hasattr(parse_lines, "py_func")
+for path in sys.argv[1:]:
+    vectors = WordVectors.read(path)
+    print(vectors.words, vectors.vectors.tolist())
+"""
+    arguments = [sys.executable, "-W", "error", "-c", code, tmp_path / "high.vec", tmp_path / "ab.bin"]
+    source = Path(pbos.vectors.__file__).parents[1]
+    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONPATH": str(source), "PYTHONIOENCODING": "utf-8"}
+    output = subprocess.run(
+        arguments, env=environment, capture_output=True, text=True, check=True, encoding="utf-8"
+    ).stdout
+    assert output.splitlines() == [
+        f"{vectors.words} {vectors.vectors.tolist()}"
+        for vectors in (HIGH, WordVectors(["a", "b"], [[1, 2], [3e38, 4e-45]]))
+    ]
+
+
+@settings(max_examples=300)
+@given(
+    st.binary(max_size=80) | st.text("a1.-e \t\r\n\0é", max_size=60).map(str.encode),
+    st.sampled_from([b"", b"2 2\n", b"3 1\n"]),
+)
+def test_any_bytes_give_vectors_or_a_clear_error(tmp_path_factory, content, header):
+    path = tmp_path_factory.getbasetemp() / "any-bytes"
+    path.write_bytes(header + content)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PbosWarning)
+        try:
+            vectors = WordVectors.read(path)
+        except FormatError as error:
+            assert str(error).startswith(str(path))
+            assert "\n" not in str(error)
+        else:
+            assert np.isfinite(vectors.vectors).all()
+
+
+@pytest.mark.parametrize("name", ["googlenews-en-8k", "glove840b-en-10k"])
+def test_real_vectors_come_through_every_format(shared_data, tmp_path, name):
+    vectors = WordVectors.read(shared_data / "vectors" / name, limit=2000)
+    assert vectors.vectors.shape == (2000, 300)
+    for target in ("x.vec", "x.bin", "x.glove", "x.npz", "x", "x.vec.gz"):
+        vectors.write(tmp_path / target)
+        assert same(WordVectors.read(tmp_path / target), vectors)
+
+
+def test_all_real_folders_are_read(shared_data):
+    for folder in sorted((shared_data / "vectors").iterdir()):
+        vectors = WordVectors.read(folder, limit=3000)
+        assert vectors.dims in (64, 300)
+        assert len(vectors) == 3000
