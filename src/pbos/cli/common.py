@@ -145,10 +145,9 @@ class Uncovered:
 
     def look_at(self, words: list[str], vectors: NDArray[float32]) -> None:
         """Take note of the words whose vectors are zero."""
-        for word, covered in zip(words, (vectors != 0).any(axis=1).tolist(), strict=True):
-            if not covered:
-                self.count += 1
-                self.first += [word] if len(self.first) < MAX_SHOWN else []
+        zeros = (vectors == 0).all(axis=1).nonzero()[0].tolist()
+        self.count += len(zeros)
+        self.first += [words[at] for at in zeros[: MAX_SHOWN - len(self.first)]]
 
     def warn(self) -> None:
         """Warn on stderr, if there was any."""
