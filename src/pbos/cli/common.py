@@ -47,7 +47,7 @@ def tell_about_compiling() -> None:
 
         def on_start(self, event: Any) -> None:
             if not self.told:
-                note("compiling for this machine, once; this takes some seconds")
+                note("compiling for this machine, the first time only; this takes some seconds")
                 self.told = True
 
         def on_end(self, event: Any) -> None:
