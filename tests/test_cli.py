@@ -36,7 +36,7 @@ def run(capfd, monkeypatch, tmp_path):
             code = stop.code or 0
         sys.stdout.flush()
         out, err = capfd.readouterr()
-        return code, out, err
+        return code, out, re.sub(r"pbos: compiling for this machine.*\n", "", err)  # which has a test of its own
 
     return run
 
@@ -334,6 +334,17 @@ def test_the_first_run_says_that_it_compiles(model, tmp_path):
         process = pbos_process("segment", "-m", tmp_path / "m", "high", env=environment)
         _, err = process.communicate()
         assert (b"compiling for this machine" in err) == first, err
+
+
+def test_a_warning_is_one_line(tmp_path):
+    (tmp_path / "v.vec").write_text("3 1\na 1\nb 2\na 3\n")
+    process = pbos_process(
+        "convert", tmp_path / "v.vec", tmp_path / "v.bin", env={**os.environ, "NUMBA_DISABLE_JIT": "1"}
+    )
+    _, err = process.communicate()
+    warning, done = err.decode().splitlines()
+    assert warning.startswith("pbos: warning: ") and "1 duplicate word dropped" in warning
+    assert done.endswith("v.bin: 2 words x 1")
 
 
 def test_a_reader_that_stops_is_no_error(tmp_path):

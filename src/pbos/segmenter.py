@@ -61,7 +61,7 @@ class Segmenter:
 
     >>> segmenter = Segmenter.from_counts({"high": 60, "higher": 20, "er": 20})
     >>> print(segmenter.segment("higher")[0])
-    higher 0.660
+    higher 0.628
     """
 
     def __init__(self, index: SubwordIndex, spelling: Spelling) -> None:

@@ -125,8 +125,8 @@ def count_subwords(
         boundaries: Whether the words are written with boundary marks.
 
     >>> index = count_subwords(["aba"], np.array([1.0]), np.array([True]))
-    >>> dict(zip(index.strings(), index.probs[1:].round(3).tolist()))
-    {'a': 0.333, 'b': 0.167, 'ab': 0.167, 'ba': 0.167, 'aba': 0.167}
+    >>> {subword: round(6 * p) for subword, p in zip(index.strings(), index.probs[1:].tolist())}
+    {'a': 2, 'b': 1, 'ab': 1, 'ba': 1, 'aba': 1}
     """
     codes, offsets = encode(words, boundaries)
     limit = max_len if max_len is not None else int(np.diff(offsets).max(initial=1))

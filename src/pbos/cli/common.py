@@ -6,6 +6,7 @@ import json
 import sys
 import warnings
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -31,16 +32,19 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Write JSON, one object
 
 
 def load_model(path: str | None) -> Model:
-    """Load a model, and say so when kernels have to be compiled first."""
-    tell_about_compiling()
+    """Load a model."""
+    prepare()
     from pbos.model import load
 
     return load(path)
 
 
-def tell_about_compiling() -> None:
-    """Have Numba's first compilation announced: it takes some seconds, once on a machine."""
+@cache
+def prepare() -> None:
+    """Have pbos's warnings shown as one line each, and Numba's first compilation announced: it takes some seconds."""
     from numba.core import event
+
+    from pbos.errors import PbosWarning
 
     class Announcer(event.Listener):  # type: ignore[misc]  # Numba is untyped
         told = False
@@ -54,13 +58,6 @@ def tell_about_compiling() -> None:
             pass
 
     event.register("numba:compile", Announcer())
-    show_warnings()
-
-
-def show_warnings() -> None:
-    """Show pbos's own warnings as one line each, without the place in the code."""
-    from pbos.errors import PbosWarning
-
     usual = warnings.showwarning
 
     def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:

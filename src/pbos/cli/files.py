@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from pbos.cli.common import JsonOption, ModelOption, load_model, note, tell_about_compiling, write, write_json
+from pbos.cli.common import JsonOption, ModelOption, load_model, note, prepare, write, write_json
 from pbos.cli.vectors import ThreadsOption
 
 
@@ -75,7 +75,7 @@ def train(
     from pbos.storage import check_writable
 
     check_writable(output)
-    tell_about_compiling()
+    prepare()
     import pbos
 
     options = {
@@ -173,7 +173,7 @@ def convert(
       pbos convert GoogleNews.bin.gz vectors.vec
       pbos convert glove.840B.300d.txt vectors.npz --limit 100000
     """
-    tell_about_compiling()
+    prepare()
     from pbos.vectors import WordVectors
 
     vectors = WordVectors.read(source, limit=limit)

@@ -14,7 +14,7 @@ from pbos.cli.common import (
     WordsArgument,
     bar,
     load_model,
-    tell_about_compiling,
+    prepare,
     words_from,
     write,
     write_json,
@@ -123,7 +123,7 @@ def _segmenter(model: str | None, counts: str | None) -> Segmenter:
         return load_model(model)
     if model is not None:
         raise InputError("give a model with -m or counts with -c, not both")
-    tell_about_compiling()
+    prepare()
     from pbos.segmenter import Segmenter
 
     return Segmenter.from_counts(counts)
