@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -67,3 +68,12 @@ def test_links_lead_somewhere():
 
 def test_changelog_starts_with_unreleased():
     assert (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").split("\n## ")[1].startswith("Unreleased")
+
+
+def test_the_wheel_holds_the_model_and_the_types(tmp_path):
+    from hatchling.builders.wheel import WheelBuilder
+
+    (wheel,) = WheelBuilder(str(ROOT)).build(directory=str(tmp_path), versions=["standard"])
+    names = set(zipfile.ZipFile(wheel).namelist())
+    assert {"pbos/py.typed", "pbos/data/english/model.safetensors", "pbos/data/english/config.json"} <= names
+    assert not [name for name in names if "__pycache__" in name or name.startswith(("tests", "benchmarks"))]

@@ -27,15 +27,15 @@ def progress(label: str, total: float | None, show: bool | None = None) -> Itera
         return
 
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
 
-    columns = (
+    known = [] if total is None else [TextColumn("{task.percentage:>3.0f}%"), TimeRemainingColumn()]
+    columns: list[ProgressColumn] = [
         TextColumn("{task.description}"),
         BarColumn(),
-        TextColumn("{task.percentage:>3.0f}%"),
-        TimeRemainingColumn(),
+        *known,
         TextColumn("{task.fields[note]}"),
-    )
+    ]
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(label, total=total, note="")
 

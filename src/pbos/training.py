@@ -112,14 +112,15 @@ def train(
     hidden = held_out(len(words), heldout, seed)
     kept = np.setdiff1d(np.arange(len(words)), hidden)
     training_words, training_targets = [words[i] for i in kept], targets[kept]
-    index = make_index(table, training_words, chosen)
-    weights = word_weights(
-        index,
-        spelling.codes(training_words),
-        uniform=spelling.weighting == "uniform",
-        unseen_char_prob=spelling.unseen_char_prob,
-        threads=threads,
-    ).merged()
+    with progress_bar("counting subwords", None, progress):
+        index = make_index(table, training_words, chosen)
+        weights = word_weights(
+            index,
+            spelling.codes(training_words),
+            uniform=spelling.weighting == "uniform",
+            unseen_char_prob=spelling.unseen_char_prob,
+            threads=threads,
+        ).merged()
     with progress_bar("training", chosen.epochs, progress) as advance:
         solution = sgd(
             weights,

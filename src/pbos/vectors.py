@@ -96,13 +96,14 @@ class WordVectors:
         words, matrix = read_folder(Path(path), limit) if Path(path).is_dir() else read_file(path, limit, progress)
         return cls(words, matrix)
 
-    def write(self, path: PathLike, *, format: str | None = None) -> None:
+    def write(self, path: PathLike, *, format: str | None = None, progress: bool | None = None) -> None:
         """Write a file or folder, whole or not at all.
 
         Args:
             path: Where; a further suffix .gz, .bz2, .xz or .zst compresses (not for npz and folder).
             format: word2vec, word2vec-binary, glove, npz or folder; None goes by the name: .vec and .txt are word2vec,
                 .bin is word2vec-binary, .glove is glove, .npz is npz, a name without suffix is a folder.
+            progress: Show a bar: True, False, or None for "only on a terminal".
         """
         target = Path(path)
         format = choose_format(target, format)
@@ -114,8 +115,10 @@ class WordVectors:
             if format == "npz":
                 np.savez(stream, words=np.array(self.words, dtype=np.str_), vectors=self.vectors)
             else:
-                for record in records(self, format):
-                    stream.write(record)
+                with progress_bar("writing", len(self), progress) as advance:
+                    for record in records(self, format):
+                        stream.write(record)
+                        advance(1)
 
     @property
     def dims(self) -> int:

@@ -44,6 +44,14 @@ def prepare() -> None:
     """Have pbos's warnings shown as one line each, and Numba's first compilation announced: it takes some seconds."""
     from numba.core import event
 
+    # Numba imports SciPy for its BLAS if it can; our kernels need none, and it takes a quarter of a second.
+    hidden = {} if "scipy" in sys.modules else {"scipy": None}
+    sys.modules.update(hidden)  # type: ignore[arg-type]
+    import numba.np.arraymath  # noqa: F401
+
+    for name in hidden:
+        del sys.modules[name]
+
     from pbos.errors import PbosWarning
 
     class Announcer(event.Listener):  # type: ignore[misc]  # Numba is untyped

@@ -56,13 +56,19 @@ def embed(
       cat words.txt | pbos embed > vectors.txt
       pbos embed -i words.txt -o vectors.npy
     """
+    from pbos.progress import progress
+
     loaded = load_model(model)
     uncovered = Uncovered()
-    with _writer(output, json, loaded.dims) as write_batch:
+    show = None if output else False  # where the output goes to the terminal too, a bar would be in its way
+    with _writer(output, json, loaded.dims) as write_batch, progress("embedding", None, show) as advance:
+        done = 0
         for batch in batches(words_from(words, input), BATCH):
             vectors = loaded.embed(batch, exact=exact, threads=threads)
             uncovered.look_at(batch, vectors)
             write_batch(batch, vectors)
+            done += len(batch)
+            advance(len(batch), note=f"{done:,} words")
     uncovered.warn()
 
 
