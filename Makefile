@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint bench quality english docs clean
+.PHONY: demo test lint bench quality reproduce english docs clean
 
 demo: .venv/base  ## look at one word with the embedded model
 	@printf '\n$$ pbos explain unfriendliest\n' && $(BIN)/pbos explain unfriendliest
@@ -23,6 +23,9 @@ bench: .venv/dev  ## measure speed and memory, beside a textbook version (about 
 
 quality: .venv/dev  ## train at full size and score the paper's benchmarks (about 3 minutes)
 	$(BIN)/python benchmarks/quality.py
+
+reproduce: .venv/dev  ## compute every table of the paper anew or go on where it stopped (about an hour without KVQ-FH)
+	$(BIN)/pbos eval reproduce all --data ../shared/data --skip kvq
 
 english: .venv/dev  ## make the embedded model again
 	$(BIN)/python scripts/make_english.py ../shared/data/vectors/minilm-en

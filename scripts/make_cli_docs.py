@@ -7,7 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-COMMANDS = ("", "segment", "explain", "embed", "neighbors", "similarity", "train", "info", "compress", "convert")
+COMMANDS = (
+    *("", "segment", "explain", "embed", "neighbors", "similarity", "train", "info", "compress", "convert", "eval"),
+    *("eval data", "eval similarity", "eval multilingual", "eval segmentation", "eval affix"),
+    *("eval tagging", "eval heldout", "eval speed", "eval reproduce"),
+)
 TARGET = Path(__file__).parents[1] / "docs" / "cli.md"
 
 

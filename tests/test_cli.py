@@ -14,31 +14,8 @@ import oracle
 import pytest
 
 import pbos
-from pbos.cli import main
 
 COUNTS = "word,count\nhigh,60\nhigher,20\ner,20\n"
-
-
-@pytest.fixture
-def run(capfd, monkeypatch, tmp_path):
-    """Run a command in an empty folder; return its exit code, stdout and stderr."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments, stdin=None):
-        monkeypatch.setattr(sys, "argv", ["pbos", *map(str, arguments)])
-        if stdin is not None:
-            (tmp_path / ".stdin").write_text(stdin, encoding="utf-8", newline="")
-            monkeypatch.setattr(sys, "stdin", (tmp_path / ".stdin").open(encoding="utf-8"))
-        try:
-            main()
-            code = 0
-        except SystemExit as stop:
-            code = stop.code or 0
-        sys.stdout.flush()
-        out, err = capfd.readouterr()
-        return code, out, re.sub(r"pbos: compiling for this machine.*\n", "", err)  # which has a test of its own
-
-    return run
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from pbos import __version__
+from pbos.cli import eval as evaluation
 from pbos.cli import files, look, vectors
 from pbos.cli.common import note
 from pbos.errors import PbosError
@@ -75,7 +76,7 @@ def fail(sentence: str, code: int) -> NoReturn:
     sys.exit(code)
 
 
-for command in (
+COMMANDS: tuple[Callable[..., None], ...] = (
     look.segment,
     look.explain,
     vectors.embed,
@@ -85,5 +86,21 @@ for command in (
     files.info,
     files.compress,
     files.convert,
-):
+)
+MEASURES: tuple[Callable[..., None], ...] = (
+    evaluation.data,
+    evaluation.similarity,
+    evaluation.multilingual,
+    evaluation.segmentation,
+    evaluation.affix,
+    evaluation.tagging,
+    evaluation.heldout,
+    evaluation.speed,
+    evaluation.reproduce,
+)
+measure = typer.Typer(help="Measure models on the paper's tasks, and write its tables.", no_args_is_help=True)
+for command in COMMANDS:
     app.command()(guarded(command))
+for command in MEASURES:
+    measure.command()(guarded(command))
+app.add_typer(measure, name="eval")

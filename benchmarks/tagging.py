@@ -1,0 +1,74 @@
+"""Tag whole treebanks with `pbos.evaluation.tagging` and with scikit-learn: accuracy and seconds of both.
+
+    python benchmarks/tagging.py [--ours] [language ...]        (default: en sv; --ours leaves scikit-learn out)
+
+scikit-learn gets the same vectors as a dense float64 matrix and runs L-BFGS until its gradient is small.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+import pbos
+from pbos.evaluation.tagging import Windows, contexts, embed_words, flatten, tagging
+
+DATA = Path(os.environ.get("PBOS_DATA") or Path(__file__).resolve().parents[2] / "shared" / "data")
+
+
+def main(languages: list[str], with_textbook: bool) -> None:
+    print("| language | training words | test words | tagger | accuracy | seconds |\n|" + "---|" * 6, flush=True)
+    for language in languages:
+        folder = DATA / "vectors" / f"selftrained-{language}"
+        model = pbos.train(folder, folder / "counts.tsv.gz", preset="bos", progress=False)
+        train, test = (read_sentences(DATA / "ud-pos" / f"{language}.{part}.tsv.gz") for part in ("train", "test"))
+        run(language, "pbos", ours, model, train, test)
+        if with_textbook:
+            run(language, "scikit-learn", textbook, model, train, test)
+
+
+def run(language: str, name: str, tagger, model, train, test) -> None:
+    started = time.perf_counter()
+    accuracy = tagger(model, train, test)
+    seconds = time.perf_counter() - started
+    sizes = f"{sum(map(len, train)):,} | {sum(map(len, test)):,}"
+    print(f"| {language} | {sizes} | {name} | {100 * accuracy:.2f} | {seconds:.1f} |", flush=True)
+
+
+def read_sentences(path: Path) -> list[list[tuple[str, str]]]:
+    """Read lines of word, tab, tag; a blank line ends a sentence."""
+    text = gzip.decompress(path.read_bytes()).decode().strip("\n")
+    return [[tuple(line.split("\t")) for line in block.split("\n")] for block in text.split("\n\n")]
+
+
+def ours(model, train, test) -> float:
+    """Return the accuracy of the tagger under test."""
+    return tagging(model, train, test, language="any").main.value
+
+
+def textbook(model, train, test) -> float:
+    """Return the accuracy of scikit-learn's logistic regression on the features written out."""
+    from sklearn.linear_model import LogisticRegression
+
+    (x, y), (test_x, test_y) = dense(model, train, test)
+    return LogisticRegression(C=1.0, tol=1e-5, max_iter=5000).fit(x, y).score(test_x, test_y)
+
+
+def dense(model, *parts):
+    """Return the features, float64 (n_tokens, 5 * dims), and the tags of each part."""
+    flat = [flatten(part, "treebank", lowercase=True) for part in parts]
+    words = sorted({word for tokens in flat for word in tokens.words})
+    vectors = embed_words(model, words)
+    rows = {word: row for row, word in enumerate(words, 1)}
+    windows = (Windows(vectors, contexts(tokens, rows, window=2)) for tokens in flat)
+    return [(w.features(slice(None))[:, :-1], np.array(tokens.tags)) for w, tokens in zip(windows, flat, strict=True)]
+
+
+if __name__ == "__main__":
+    arguments = sys.argv[1:]
+    main([a for a in arguments if a != "--ours"] or ["en", "sv"], "--ours" not in arguments)

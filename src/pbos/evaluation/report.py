@@ -1,0 +1,310 @@
+"""The report: `results/README.md` with every table, ours beside the paper's, and the figures."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from pbos.errors import MissingExtraError
+from pbos.evaluation.reproduce import LANGUAGES, SIMILARITY, Row, Workshop, read_rows
+from pbos.evaluation.results import Result, Score
+from pbos.files import write_whole
+
+MULTILINGUAL = [f"{language} {name}" for language in ("en", "de", "it", "ru") for name in
+                ("WS353", "WS353-rel", "WS353-sim", "SimLex999")]  # fmt: skip
+MODELS = ("targets alone", "nearest spelling", "BoS", "KVQ-FH", "PBoS-n", "PBoS", "fastText")
+NOTES = {
+    "segmentation": "Table 1 of the paper, from the same kind of list (333,333 words); in brackets the paper's figure.",
+    "affix": "Macro precision, recall and F1; 3,546 words, 17 affixes.",
+    "similarity": """Spearman's ρ × 100, words lower-cased; a pair with a missing or near-zero vector scores 0 (the
+paper's protocol). In brackets: 95 % bootstrap interval; after the semicolon: ρ over the pairs with both vectors.""",
+    "multilingual": """Spearman's ρ × 100, a missing pair scores 0; ours / the paper's. Our targets are self-trained
+vectors of 64 dimensions, first 10,000 words; the paper's are Wikipedia2Vec.""",
+    "tagging": """Accuracy of a logistic regression over the vectors of five words; ours / the paper's (Polyglot
+targets). Our targets are self-trained and weaker: compare the models with each other.""",
+    "heldout": """Hidden words, drawn at random over all ranks: mean cosine of composed and true vector, and the rank of
+the true vector among all (mean reciprocal rank, share at rank 1 and 10); tail: the rarer half. Not in the paper.""",
+    "speed": "On the machine at hand; bytes count the index too.",
+}
+
+
+def write_report(workshop: Workshop, folder: Path) -> list[Path]:
+    """Write README.md and the figures from what the workshop has computed; return the files."""
+    folder.mkdir(parents=True, exist_ok=True)
+    found = {row: workshop.kept(row) for row in read_rows()}
+    losses = {row: workshop.losses(row) for row in found if row.table == "similarity" and row.targets == "minilm-en"}
+    figures = draw_all(found, {row.label: values for row, values in losses.items() if values}, folder)
+    with write_whole(folder / "README.md") as stream:
+        stream.write("\n".join(page(found, figures)).encode())
+    return [folder / "README.md", *figures]
+
+
+def page(found: dict[Row, list[Result]], figures: list[Path]) -> Iterable[str]:
+    """Yield the lines of the page."""
+    yield "# Results\n"
+    yield "Every table of the paper, by `pbos eval reproduce all`; one row alone by `pbos eval reproduce --row NAME`."
+    yield f"Commit: `{commit()}`. Where the paper's vectors are not at hand, the row says which targets stand in.\n"
+    yield from orderings(found)
+    makers = {
+        "segmentation": segmentation_table,
+        "affix": affix_table,
+        "similarity": similarity_table,
+        "multilingual": lambda rows: language_table(rows, MULTILINGUAL, digits=1),
+        "tagging": lambda rows: language_table(rows, list(LANGUAGES), digits=3),
+        "heldout": heldout_table,
+        "speed": speed_table,
+    }
+    for table, make in makers.items():
+        rows = {row: results for row, results in found.items() if row.table == table}
+        yield f"## {table.capitalize()}\n\n{NOTES[table]}\n"
+        yield from make(rows)
+        yield from (f"\n![{figure.stem}]({figure.name})" for figure in figures if figure.suffix == ".png"
+                    and figure.stem.startswith(table))  # fmt: skip
+        yield ""
+
+
+def orderings(found: dict[Row, list[Result]]) -> Iterable[str]:
+    """Check what the paper claims about the order of models, on what was computed here."""
+    yield "## Orderings the paper claims\n"
+    similar = {
+        (row.targets, row.label): {name: result.main.value for name, result in by_dataset(results).items()}
+        for row, results in found.items()
+        if row.table == "similarity" and results
+    }
+    targets = list(dict.fromkeys(name for name, _ in similar))
+    for benchmark in ("WS353", "Card-660"):
+        for name in targets:
+            if (name, "PBoS") not in similar or (name, "BoS") not in similar:
+                continue
+            ours, bos = similar[name, "PBoS"][benchmark], similar[name, "BoS"][benchmark]
+            yield f"- PBoS ahead of BoS on {benchmark}, {name}: {verdict(ours > bos)} ({ours:.1f} and {bos:.1f})."
+    for label in ("BoS", "KVQ-FH", "PBoS-n", "PBoS"):
+        sets = [name for name in targets if (name, label) in similar and (name, "targets alone") in similar]
+        cases = [(name, benchmark) for name in sets for benchmark in SIMILARITY[:3]]
+        better = [
+            case for case in cases if similar[case[0], label][case[1]] > similar[case[0], "targets alone"][case[1]]
+        ]
+        claim = "improves on the targets alone" if label == "PBoS" else "does not in some case"
+        told = verdict((len(better) == len(cases)) == (label == "PBoS"))
+        yield f"- {label} {claim}: {told} (better in {len(better)} of {len(cases)} cases)."
+    tags = {row.label: by_dataset(results) for row, results in found.items() if row.table == "tagging" and results}
+    for label in ("BoS, with boundaries", "BoS, without boundaries", "KVQ-FH"):
+        both = [name for name in LANGUAGES if name in tags.get("PBoS", {}) and name in tags.get(label, {})]
+        won = [name for name in both if tags["PBoS"][name].main.value > tags[label][name].main.value]
+        told = verdict(len(won) >= 0.9 * len(both))
+        behind = ", ".join(name for name in both if name not in won) or "none"
+        yield f"- PBoS ahead of {label} in tagging in nearly all languages: {told} ({len(won)} of {len(both)}; not: {behind})."
+    yield ""
+
+
+def verdict(holds: bool) -> str:
+    """Say plainly whether a claim holds here."""
+    return "holds here" if holds else "**does not hold here**"
+
+
+def cell(score: Score | None, digits: int, interval: bool = True) -> str:
+    """Write a figure, with its interval."""
+    if score is None:
+        return "–"
+    shown = f"{score.value:.{digits}f}"
+    if interval and score.low is not None and score.high is not None:
+        shown += f" [{score.low:.{digits}f}, {score.high:.{digits}f}]"
+    return shown
+
+
+def table_lines(head: list[str], body: Iterable[list[str]]) -> Iterable[str]:
+    """Yield a Markdown table."""
+    yield f"| {' | '.join(head)} |"
+    yield "|" + "---|" * len(head)
+    yield from (f"| {' | '.join(line)} |" for line in body)
+
+
+def by_dataset(results: list[Result]) -> dict[str, Result]:
+    """Index results by their data set."""
+    return {result.dataset: result for result in results}
+
+
+def similarity_table(rows: dict[Row, list[Result]]) -> Iterable[str]:
+    """One table for each set of targets."""
+    for targets in dict.fromkeys(row.targets for row in rows):
+        chosen = {row: by_dataset(results) for row, results in rows.items() if row.targets == targets}
+        paper = next(row.paper_targets for row in chosen)
+        yield f"### Targets: {targets} (the paper: {paper})\n"
+        head = ["model", *SIMILARITY, f"the paper's {', '.join(SIMILARITY[:3])}", "row"]
+        body = []
+        for row, results in sorted(chosen.items(), key=lambda item: MODELS.index(item[0].label)):
+            ours = [similarity_cell(results.get(name)) for name in SIMILARITY]
+            theirs = " / ".join(str(row.paper.get(name, "–")) for name in SIMILARITY[:3])
+            body.append([row.label, *ours, theirs, f"`{row.name}`"])
+        yield from table_lines(head, body)
+        yield ""
+
+
+def similarity_cell(result: Result | None) -> str:
+    """Write both protocols' figures."""
+    if result is None:
+        return "–"
+    main, dropped = list(result.scores.values())[:2]
+    return f"{cell(main, 1)}; {cell(dropped, 1, interval=False)}"
+
+
+def language_table(rows: dict[Row, list[Result]], names: list[str], digits: int) -> Iterable[str]:
+    """A line for each language (or benchmark), a column for each model; the best of ours in bold."""
+    columns = {row: by_dataset(results) for row, results in rows.items() if results}
+    body = [[name, *language_cells(columns, name, digits)] for name in names]
+    yield from table_lines(["", *(row.label for row in columns)], body)
+    yield "\nRows: " + ", ".join(f"{row.label} `{row.name}`" for row in columns) + "."
+
+
+def language_cells(columns: dict[Row, dict[str, Result]], name: str, digits: int) -> list[str]:
+    """Write ours / the paper's for each model."""
+    values = {row: results[name].main.value for row, results in columns.items() if name in results}
+    cells = []
+    for row in columns:
+        ours = f"{values[row]:.{digits}f}" if row in values else "–"
+        if row in values and values[row] == max(values.values()):
+            ours = f"**{ours}**"
+        cells.append(f"{ours} / {row.paper[name]}" if name in row.paper else ours)
+    return cells
+
+
+def affix_table(rows: dict[Row, list[Result]]) -> Iterable[str]:
+    """Ours beside the paper's."""
+    body = []
+    for row, results in rows.items():
+        ours = [cell(score, 3) for result in results for score in result.scores.values()][:3] or ["–"] * 3
+        body.append([row.label, *ours, " / ".join(f"{value:.3f}" for value in row.paper.values()), f"`{row.name}`"])
+    yield from table_lines(["model", "precision", "recall", "F1", "the paper's", "row"], body)
+
+
+def segmentation_table(rows: dict[Row, list[Result]]) -> Iterable[str]:
+    """Table 1."""
+    for results in rows.values():
+        for result in results:
+            paper = result.details["paper"]
+            body = [
+                [word, *(shares(found[kind], paper[kind][word]) for kind in ("segmentations", "weights"))]
+                for word, found in result.details["words"].items()
+            ]
+            yield from table_lines(["word", "segmentations p(g\\|w)", "subword weights a(s\\|w)"], body)
+
+
+def shares(ours: list[tuple[str, float]], paper: dict[str, float]) -> str:
+    """Write texts with their share, and the paper's in brackets."""
+    return ", ".join(f"{text} {share:.3f}" + (f" ({paper[text]:.3f})" if text in paper else "") for text, share in ours)
+
+
+def heldout_table(rows: dict[Row, list[Result]]) -> Iterable[str]:
+    """All figures of the hidden words."""
+    yield from score_table(rows, lambda score: cell(score, 3))
+
+
+def speed_table(rows: dict[Row, list[Result]]) -> Iterable[str]:
+    """All figures of the speed task."""
+    yield from score_table(rows, lambda score: f"{score.value:,.4g}")
+
+
+def score_table(rows: dict[Row, list[Result]], write: Callable[[Score], str]) -> Iterable[str]:
+    """A line for each row, a column for each score, and the paper's figures where there are any."""
+    found = {row: results[0] for row, results in rows.items() if results}
+    names = list(dict.fromkeys(name for result in found.values() for name in result.scores))
+    body = []
+    for row, result in found.items():
+        ours = [write(result.scores[name]) if name in result.scores else "–" for name in names]
+        theirs = ", ".join(f"{name} {value}" for name, value in row.paper.items())
+        body.append([row.targets, row.label, *ours, theirs])
+    yield from table_lines(["targets", "model", *names, "the paper's"], body)
+
+
+def commit() -> str:
+    """Return the commit of the source at hand."""
+    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty", "--abbrev=10"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return "no checkout"
+
+
+# -- figures -----------------------------------------------------------------------------------------------------------
+
+
+def draw_all(found: dict[Row, list[Result]], losses: dict[str, list[float]], folder: Path) -> list[Path]:
+    """Draw the figures as PNG and SVG."""
+    try:
+        import matplotlib
+    except ImportError:
+        raise MissingExtraError("drawing the figures", "eval") from None
+    matplotlib.use("Agg")
+    matplotlib.rcParams["svg.hashsalt"] = "pbos"  # the same file from the same figures
+    return [*draw_tagging(found, folder), *draw_similarity(found, folder), *draw_losses(losses, folder)]
+
+
+def draw_tagging(found: dict[Row, list[Result]], folder: Path) -> list[Path]:
+    """Draw accuracy by language: a point for each model."""
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(10, 4), layout="constrained")
+    rows = {row: by_dataset(results) for row, results in found.items() if row.table == "tagging" and results}
+    for row, results in rows.items():
+        here = [name for name in LANGUAGES if name in results]
+        axes.plot([LANGUAGES.index(name) for name in here], [results[name].main.value for name in here], "o",
+                  label=row.label, alpha=0.8)  # fmt: skip
+    axes.set_xticks(range(len(LANGUAGES)), LANGUAGES)
+    axes.set(ylabel="accuracy", title="POS tagging by language")
+    axes.grid(axis="y", alpha=0.3)
+    if rows:
+        axes.legend(ncols=len(rows), loc="lower center", fontsize="small")
+    return save(figure, folder / "tagging")
+
+
+def draw_similarity(found: dict[Row, list[Result]], folder: Path) -> list[Path]:
+    """Draw similarity by model, for each set of targets, with intervals."""
+    from matplotlib import pyplot
+
+    rows = {row: by_dataset(results) for row, results in found.items() if row.table == "similarity" and results}
+    targets = list(dict.fromkeys(row.targets for row in rows)) or [""]
+    figure, panels = pyplot.subplots(1, len(targets), figsize=(5 * len(targets), 4), sharey=True, squeeze=False,
+                                     layout="constrained")  # fmt: skip
+    for axes, name in zip(panels[0], targets, strict=True):
+        chosen = sorted((row for row in rows if row.targets == name), key=lambda row: MODELS.index(row.label))
+        for at, row in enumerate(chosen):
+            scores = [rows[row][benchmark].main for benchmark in SIMILARITY]
+            places = [x + at * 0.8 / len(chosen) for x in range(len(SIMILARITY))]
+            below = [score.value - (score.low if score.low is not None else score.value) for score in scores]
+            above = [(score.high if score.high is not None else score.value) - score.value for score in scores]
+            axes.bar(places, [score.value for score in scores], 0.8 / len(chosen), yerr=[below, above], label=row.label)
+        axes.set_xticks([x + 0.35 for x in range(len(SIMILARITY))], SIMILARITY)
+        axes.set(title=name)
+        axes.grid(axis="y", alpha=0.3)
+    panels[0][0].set_ylabel("Spearman's ρ × 100")
+    if rows:
+        panels[0][-1].legend(fontsize="small")
+    return save(figure, folder / "similarity")
+
+
+def draw_losses(losses: dict[str, list[float]], folder: Path) -> list[Path]:
+    """Draw loss by epoch for each model."""
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(6, 4), layout="constrained")
+    for label, values in losses.items():
+        axes.plot(range(1, len(values) + 1), [value / values[0] for value in values], label=label)
+    axes.set(
+        xlabel="epoch", ylabel="loss, as a share of the first epoch's", yscale="log", title="Training on minilm-en"
+    )
+    axes.grid(alpha=0.3)
+    if losses:
+        axes.legend(fontsize="small")
+    return save(figure, folder / "similarity-losses")
+
+
+def save(figure: Any, stem: Path) -> list[Path]:
+    """Save a figure as PNG and SVG, without a date."""
+    from matplotlib import pyplot
+
+    figure.savefig(stem.with_suffix(".png"), dpi=120)
+    figure.savefig(stem.with_suffix(".svg"), metadata={"Date": None})
+    pyplot.close(figure)
+    return [stem.with_suffix(".png"), stem.with_suffix(".svg")]

@@ -1,0 +1,59 @@
+"""Polyglot's pickles: read as data, never run."""
+
+import os
+import pickle
+import struct
+
+import numpy as np
+import pytest
+
+from pbos import FormatError
+from pbos.evaluation.polyglot import read_polyglot
+
+WORDS = ("<UNK>", "<S>", "</S>", "<PAD>", "the", "straße", "東京")
+
+
+@pytest.mark.parametrize("protocol", [0, 2, 4, 5])
+def test_words_and_matrix(tmp_path, protocol):
+    matrix = np.arange(28, dtype=np.float32).reshape(7, 4)
+    (tmp_path / "p.pkl").write_bytes(pickle.dumps((WORDS, matrix), protocol=protocol))
+    vectors = read_polyglot(tmp_path / "p.pkl")
+    assert vectors.words == ["the", "straße", "東京"]
+    assert np.array_equal(vectors.vectors, matrix[4:])
+
+
+def test_words_pickled_by_python_2(tmp_path):
+    """Protocol 2 as Python 2 wrote it: byte strings (opcode U), here by hand, with a matrix of one number each."""
+
+    def text(word):
+        data = word.encode()
+        return b"U" + bytes([len(data)]) + data
+
+    array = pickle.dumps(np.array([[1.0], [2.0]], np.float32), protocol=2)[2:-1]
+    content = b"\x80\x02" + b"(" + text("a") + text("straße") + b"t" + array + b"\x86."
+    (tmp_path / "p.pkl").write_bytes(content)
+    assert read_polyglot(tmp_path / "p.pkl").words == ["a", "straße"]
+
+
+class Evil:
+    def __init__(self, what):
+        self.what = what
+
+    def __reduce__(self):
+        return self.what
+
+
+@pytest.mark.parametrize("what", [(os.system, ("touch hacked",)), (eval, ("1+1",)), (np.load, ("x",)), (open, ("x",))])
+def test_anything_else_is_refused(tmp_path, monkeypatch, what):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "p.pkl").write_bytes(pickle.dumps((("a",), Evil(what))))
+    with pytest.raises(FormatError, match=r"no Polyglot vectors \(it asks for"):
+        read_polyglot("p.pkl")
+    assert not (tmp_path / "hacked").exists()
+
+
+def test_what_is_no_pickle(tmp_path):
+    for content in (b"", b"word 1 2 3\n", b"\x80\x02K\x01.", struct.pack("<I", 7)):
+        (tmp_path / "p.pkl").write_bytes(content)
+        with pytest.raises(FormatError, match="no Polyglot vectors"):
+            read_polyglot(tmp_path / "p.pkl")
