@@ -80,22 +80,25 @@ def orderings(found: dict[Row, list[Result]]) -> Iterable[str]:
                 continue
             ours, bos = similar[name, "PBoS"][benchmark], similar[name, "BoS"][benchmark]
             yield f"- PBoS ahead of BoS on {benchmark}, {name}: {verdict(ours > bos)} ({ours:.1f} and {bos:.1f})."
+    better = {}
     for label in ("BoS", "KVQ-FH", "PBoS-n", "PBoS"):
         sets = [name for name in targets if (name, label) in similar and (name, "targets alone") in similar]
         cases = [(name, benchmark) for name in sets for benchmark in SIMILARITY[:3]]
-        better = [
-            case for case in cases if similar[case[0], label][case[1]] > similar[case[0], "targets alone"][case[1]]
-        ]
-        claim = "improves on the targets alone" if label == "PBoS" else "does not in some case"
-        told = verdict((len(better) == len(cases)) == (label == "PBoS"))
-        yield f"- {label} {claim}: {told} (better in {len(better)} of {len(cases)} cases)."
+        ahead = [similar[name, label][test] > similar[name, "targets alone"][test] for name, test in cases]
+        better[label] = all(ahead)
+        yield f"- {label} improves on the targets alone in {sum(ahead)} of {len(ahead)} cases."
+    only = [label for label, every in better.items() if every] == ["PBoS"]
+    yield f"- PBoS is the only one that does so in every case: {verdict(only)}."
     tags = {row.label: by_dataset(results) for row, results in found.items() if row.table == "tagging" and results}
     for label in ("BoS, with boundaries", "BoS, without boundaries", "KVQ-FH"):
         both = [name for name in LANGUAGES if name in tags.get("PBoS", {}) and name in tags.get(label, {})]
+        if not both:
+            continue
         won = [name for name in both if tags["PBoS"][name].main.value > tags[label][name].main.value]
         told = verdict(len(won) >= 0.9 * len(both))
         behind = ", ".join(name for name in both if name not in won) or "none"
-        yield f"- PBoS ahead of {label} in tagging in nearly all languages: {told} ({len(won)} of {len(both)}; not: {behind})."
+        counted = f"{len(won)} of {len(both)}; not: {behind}"
+        yield f"- PBoS ahead of {label} in tagging in nearly all languages: {told} ({counted})."
     yield ""
 
 
