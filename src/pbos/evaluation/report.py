@@ -20,12 +20,22 @@ NOTES = {
     "affix": "Macro precision, recall and F1; 3,546 words, 17 affixes.",
     "similarity": """Spearman's ρ × 100, words lower-cased; a pair with a missing or near-zero vector scores 0 (the
 paper's protocol). In brackets: 95 % bootstrap interval; after the semicolon: ρ over the pairs with both vectors.""",
-    "multilingual": """Spearman's ρ × 100, a missing pair scores 0; ours / the paper's. Our targets are self-trained
-vectors of 64 dimensions, first 10,000 words; the paper's are Wikipedia2Vec.""",
-    "tagging": """Accuracy of a logistic regression over the vectors of five words; ours / the paper's (Polyglot
-targets). Our targets are self-trained and weaker: compare the models with each other.""",
+    "multilingual": """Spearman's ρ × 100, a pair with a missing or near-zero vector scores 0 [95 % interval]; after the
+semicolon: over the pairs with both vectors; after the slash: the paper's figure. Our targets are self-trained vectors
+of 64 dimensions (`selftrained-en` and so on), first 10,000 words; the paper's are Wikipedia2Vec, 300 dimensions.""",
+    "tagging": """Accuracy of a logistic regression over the vectors of five words [95 % interval over sentences]; after
+the semicolon: on words the targets do not have (their share: OOV); after the slash: the paper's figure. Our targets are
+self-trained (`selftrained-ar` and so on) and weaker than the paper's (Polyglot): compare the models with each other.
+For ar, cs, es, hi and ru the treebanks differ from the paper's too.""",
     "heldout": """Hidden words, drawn at random over all ranks: mean cosine of composed and true vector, and the rank of
 the true vector among all (mean reciprocal rank, share at rank 1 and 10); tail: the rarer half. Not in the paper.""",
+    "originals": """With the paper's own vectors, which are public but large:
+
+```sh
+pbos eval reproduce --row similarity-minilm-en-pbos --vectors GoogleNews-vectors-negative300.bin.gz -o originals
+pbos eval reproduce --row similarity-selftrained-en-pbos --vectors polyglot-en.pkl -o originals
+```
+""",
     "speed": "On the machine at hand; bytes count the index too.",
 }
 
@@ -56,6 +66,7 @@ def page(found: dict[Row, list[Result]], figures: list[Path]) -> Iterable[str]:
         "heldout": heldout_table,
         "speed": speed_table,
     }
+    yield f"{NOTES['originals']}"
     for table, make in makers.items():
         rows = {row: results for row, results in found.items() if row.table == table}
         yield f"## {table.capitalize()}\n\n{NOTES[table]}\n"
@@ -156,20 +167,30 @@ def similarity_cell(result: Result | None) -> str:
 def language_table(rows: dict[Row, list[Result]], names: list[str], digits: int) -> Iterable[str]:
     """A line for each language (or benchmark), a column for each model; the best of ours in bold."""
     columns = {row: by_dataset(results) for row, results in rows.items() if results}
-    body = [[name, *language_cells(columns, name, digits)] for name in names]
-    yield from table_lines(["", *(row.label for row in columns)], body)
+    unknown = {name: result.details["unknown_share"] for results in columns.values() for name, result in results.items()
+               if "unknown_share" in result.details}  # fmt: skip
+    body = []
+    for name in names:
+        share = [f"{100 * unknown[name]:.0f} %" if name in unknown else "–"] if unknown else []
+        body.append([name, *share, *language_cells(columns, name, digits)])
+    yield from table_lines(["", *(["OOV"] if unknown else []), *(row.label for row in columns)], body)
     yield "\nRows: " + ", ".join(f"{row.label} `{row.name}`" for row in columns) + "."
 
 
 def language_cells(columns: dict[Row, dict[str, Result]], name: str, digits: int) -> list[str]:
-    """Write ours / the paper's for each model."""
+    """Write for each model ours with its interval; the second score; and the paper's figure after a slash."""
     values = {row: results[name].main.value for row, results in columns.items() if name in results}
     cells = []
-    for row in columns:
-        ours = f"{values[row]:.{digits}f}" if row in values else "–"
-        if row in values and values[row] == max(values.values()):
-            ours = f"**{ours}**"
-        cells.append(f"{ours} / {row.paper[name]}" if name in row.paper else ours)
+    for row, results in columns.items():
+        if name not in results:
+            cells.append("–")
+            continue
+        main, *others = results[name].scores.values()
+        ours = cell(main, digits)
+        if main.value == max(values.values()):
+            ours = f"**{ours.split()[0]}**{ours[len(ours.split()[0]) :]}"
+        second = f"; {cell(others[0], digits, interval=False)}" if others else ""
+        cells.append(f"{ours}{second}" + (f" / {row.paper[name]}" if name in row.paper else ""))
     return cells
 
 
