@@ -26,8 +26,8 @@ from pbos.weights import word_weights
 
 
 @dataclass(frozen=True)
-class Preset:
-    """The settings of a model, as the paper names them (see `Spelling` for the first six).
+class Preset(Spelling):
+    """All settings of a model: those of its spelling, and how it is trained.
 
     Attributes:
         unit_length: Scale subword vectors to length 1 before summing them.
@@ -37,18 +37,13 @@ class Preset:
             words without a vector hold.
     """
 
-    normalization: str = "NFC"
-    boundaries: bool = False
-    min_len: int = 1
-    max_len: int | None = None
-    weighting: str = "posterior"
-    unseen_char_prob: float = 0.01
     unit_length: bool = False
     epochs: int = 50
     lr: float = 1.0
     min_count: int = 1
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.epochs < 1 or not self.lr > 0 or self.min_count < 1:
             raise InputError(
                 f"need epochs >= 1, lr > 0 and min_count >= 1, got {self.epochs}, {self.lr} and {self.min_count}"
