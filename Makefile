@@ -24,7 +24,7 @@ bench: .venv/dev  ## measure speed and memory, beside a textbook version (about 
 quality: .venv/dev  ## train at full size and score the paper's benchmarks (about 3 minutes)
 	$(BIN)/python benchmarks/quality.py
 
-reproduce: .venv/dev  ## compute every table of the paper anew or go on where it stopped (about an hour without KVQ-FH)
+reproduce: .venv/dev  ## compute every table of the paper but for KVQ-FH, or go on where it stopped
 	$(BIN)/pbos eval reproduce all --data ../shared/data --skip kvq
 
 english: .venv/dev  ## make the embedded model again

@@ -67,9 +67,10 @@ def test_a_row_is_computed_once(workshop, monkeypatch):
 
 def test_other_settings_are_another_result(workshop):
     keys = {
-        workshop.key(small(**changes), "") for changes in ({}, {"settings": {}}, {"limit": 9}, {"targets": "minilm-en"})
+        workshop.key(small(**changes), "")
+        for changes in ({}, {"settings": {}}, {"limit": 9}, {"targets": "minilm-en"}, {"counts": "own"})
     }
-    assert len(keys) == 4
+    assert len(keys) == 5
 
 
 def test_the_similarity_of_a_row_is_that_of_its_model(workshop, shared_data):

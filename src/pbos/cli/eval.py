@@ -91,10 +91,10 @@ def segmentation(model: ModelOption = None, counts: CountsOption = None, json: J
     Examples:
       pbos eval segmentation --counts unigram_freq.csv
     """
-    from pbos.cli.look import _segmenter
+    from pbos.cli.look import segmenter_of
     from pbos.evaluation import words
 
-    result = words.segmentation(_segmenter(model, counts))
+    result = words.segmentation(segmenter_of(model, counts))
     if json:
         write_json(result.to_dict())
         return
@@ -116,10 +116,10 @@ def affix(
     Examples:
       pbos eval affix --counts unigram_freq.csv
     """
-    from pbos.cli.look import _segmenter
+    from pbos.cli.look import segmenter_of
     from pbos.evaluation import datasets, words
 
-    _show(words.affix(_segmenter(model, counts), datasets.read_affixes(data)), json)
+    _show(words.affix(segmenter_of(model, counts), datasets.read_affixes(data)), json)
 
 
 def tagging(

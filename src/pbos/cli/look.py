@@ -55,7 +55,7 @@ def segment(
       pbos segment --sample 5 --seed 1 unfriendliest
       pbos segment --json -i words.txt
     """
-    segmenter = _segmenter(model, counts)
+    segmenter = segmenter_of(model, counts)
     for word in words_from(words, input):
         found = segmenter.sample(word, sample, seed) if sample else segmenter.segment(word, number)
         if json:
@@ -87,7 +87,7 @@ def explain(
     from pbos.errors import InputError
     from pbos.files import write_whole
 
-    segmenter = _segmenter(model, counts)
+    segmenter = segmenter_of(model, counts)
     for at, word in enumerate(words_from(words, input)):
         lattice = segmenter.lattice(word)
         if svg is not None:
@@ -116,7 +116,8 @@ def _write_table(lattice: Lattice, number: int) -> None:
             write("    none: no subword of this word owns a vector")
 
 
-def _segmenter(model: str | None, counts: str | None) -> Segmenter:
+def segmenter_of(model: str | None, counts: str | None) -> Segmenter:
+    """Return what cuts words: a model, or counts alone."""
     from pbos.errors import InputError
 
     if counts is None:

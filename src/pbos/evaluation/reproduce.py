@@ -108,7 +108,7 @@ class Workshop:
         """Compute a row, part by part; parts computed before are taken from the cache."""
         results = []
         for part, compute in self.parts(row):
-            file = self.cache / "results" / f"{row.name}{'-' + part if part else ''}-{self.key(row, part)}.json"
+            file = self.result_file(row, part)
             if not file.exists():
                 show(f"{row.name} {part}".strip())
                 found = [result.to_dict() for result in compute()]
@@ -119,15 +119,16 @@ class Workshop:
 
     def kept(self, row: Row) -> list[Result]:
         """Return what is already computed of a row."""
-        files = [
-            self.cache / "results" / f"{row.name}{'-' + part if part else ''}-{self.key(row, part)}.json"
-            for part, _ in self.parts(row)
-        ]
+        files = [self.result_file(row, part) for part, _ in self.parts(row)]
         return [result_of(item) for file in files if file.exists() for item in json.loads(file.read_text("utf-8"))]
+
+    def result_file(self, row: Row, part: str) -> Path:
+        """Name the place of a part's results in the cache."""
+        return self.cache / "results" / f"{row.name}{'-' + part if part else ''}-{self.key(row, part)}.json"
 
     def key(self, row: Row, part: str) -> str:
         """Name a result by all it depends on: the row's settings, the targets' content, the version of pbos."""
-        settings = [row.model, row.settings, row.limit, row.c, part, pbos.__version__]
+        settings = [row.model, row.counts, row.settings, row.limit, row.c, part, pbos.__version__]
         target = row.targets or (f"selftrained-{part}" if part else "")
         return digest(json.dumps(settings), self.files(target) if target else [])
 
