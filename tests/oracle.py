@@ -63,6 +63,32 @@ def uniform_weights(word: str, owners: set[str]) -> dict[str, float]:
     return {subword: n / sum(sums.values()) for subword, n in sums.items()}
 
 
+def em(words: dict[str, float], table: dict[str, float], rounds: int, unseen: float) -> dict[str, float]:
+    """p_s fitted to the words: how often each subword is expected as a piece, normalised, again and again.
+
+    Rounded to float32 after each round, as an index holds it. What has no probability gets none.
+    """
+    for _ in range(rounds):
+        sums: Counter[str] = Counter()
+        for word, weight in words.items():
+            for g, p in enumerate_all(word, table, unseen).items():
+                for subword in g:
+                    if table.get(subword, 0) > 0:
+                        sums[subword] += weight * p
+        total = sum(sums.values())
+        table = {subword: float(np.float32(sums[subword] / total)) for subword in table}
+    return table
+
+
+def log_likelihood(words: dict[str, float], table: dict[str, float], unseen: float) -> float:
+    """The logarithm of the probability of all words, each summed over its segmentations."""
+    return sum(
+        weight * math.log(sum(math.prod(probability(s, table, unseen) for s in g) for g in segmentations(word)))
+        for word, weight in words.items()
+        if weight > 0
+    )
+
+
 def entropy(word: str, table: dict[str, float], unseen: float) -> float:
     """-sum p log p, in nats."""
     return -sum(p * math.log(p) for p in enumerate_all(word, table, unseen).values())

@@ -73,6 +73,16 @@ def test_segment_agrees_with_the_library(run, counts):
     )
 
 
+def test_segment_settings_of_the_counts_reach_the_library(run, counts):
+    settings = {"types": True, "min_count": 2, "em_rounds": 3}
+    segmenter = pbos.Segmenter.from_counts({"high": 60, "higher": 20, "er": 20}, **settings)
+    _, out, _ = run("segment", "-c", counts, "--types", "--min-count", 2, "--em-rounds", 3, "-n", 3, "higher")
+    assert out == "".join(
+        f"higher\t{'/'.join(s.pieces)}\t{s.probability:.3f}\n" for s in segmenter.segment("higher", 3)
+    )
+    assert out.startswith("higher\thigh/er\t")
+
+
 def test_explain(run, counts):
     table = oracle.count({"high": 60, "higher": 20, "er": 20})
     ways, weights = oracle.enumerate_all("higher", table, 0.01), oracle.weights("higher", table, set(table), 0.01)
@@ -249,6 +259,10 @@ def test_convert(run, vectors):
         ("convert v.vec x.what", "x.what"),
         ("train bad.vec -o x", "bad.vec, line 3"),
         ("segment -c bad.csv x", "bad.csv, line 2"),
+        ("segment --types x", "--types is about word counts; give them with -c, or leave it out"),
+        ("segment -m m --min-count 1 x", "--min-count is about word counts; give them with -c, or leave it out"),
+        ("segment --em-rounds 0 x", "--em-rounds is about word counts; give them with -c, or leave it out"),
+        ("segment -c counts.csv --min-count 9 x", "min_count 9 would leave single characters only"),
     ],
 )
 def test_bad_input_gets_one_sentence_and_code_2(run, counts, vectors, arguments, sentence, tmp_path):
@@ -265,7 +279,8 @@ def test_bad_input_gets_one_sentence_and_code_2(run, counts, vectors, arguments,
 
 
 @pytest.mark.parametrize(
-    "arguments", ["nonsense", "segment --nonsense", "segment -n 0 x", "train", "embed --threads x"]
+    "arguments",
+    ["nonsense", "segment --nonsense", "segment -n 0 x", "segment -c en --min-count 0 x", "train", "embed --threads x"],
 )
 def test_wrong_usage_is_code_2(run, arguments):
     code, out, err = run(*arguments.split())

@@ -22,6 +22,7 @@ import pbos
 from pbos.errors import FormatError, InputError, MissingExtraError
 from pbos.evaluation import datasets, words
 from pbos.evaluation.datasets import AffixRow
+from pbos.segmenter import Spelling
 from pbos.vectors import WordVectors
 
 
@@ -446,6 +447,20 @@ def test_affix_on_a_small_set():
     assert words.affix_random(rows).scores["accuracy"].value == 0.5
     with pytest.raises(InputError, match="no word holds two of the affixes"):
         words.affix(segmenter, rows[:1])
+
+
+def test_with_boundaries_an_affix_is_looked_for_at_its_end_of_the_word():
+    class Weighing:
+        def __init__(self, boundaries):
+            self.spelling = Spelling(boundaries=boundaries)
+
+        def weights(self, word):
+            return [("er", 0.4), ("<er", 0.3), ("<re", 0.15), ("re", 0.1), ("er>", 0.05)]
+
+    questions, affixes = words.affix_questions([AffixRow("-er", "ererer", "rererer"), AffixRow("re-", "er", "rerer")])
+    assert affixes == ["-er", "re-"]
+    assert [affixes[words.guess(Weighing(True), question, affixes)] for question in questions] == ["re-", "re-"]
+    assert [affixes[words.guess(Weighing(False), question, affixes)] for question in questions] == ["-er", "-er"]
 
 
 # Hidden words ---------------------------------------------------------------------------------------------------------

@@ -1,23 +1,37 @@
 """Counting and the index, against dictionaries."""
 
+import os
 import pickle
+import subprocess
+import sys
 
 import numpy as np
 import oracle
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from pbos.subwords import count_subwords
+from pbos.errors import InputError
+from pbos.kernels import lattice
+from pbos.subwords import common, count_subwords, reestimated
 from pbos.text import encode
 
 vocabularies = st.dictionaries(st.text("abcß東", min_size=1, max_size=7), st.floats(0, 1e9), min_size=1, max_size=12)
+
+few_words = st.dictionaries(
+    st.text("abé", min_size=1, max_size=6), st.integers(0, 1000), min_size=1, max_size=10
+).filter(lambda words: any(words.values()))
+UNSEEN = 0.01
 
 
 def index_of(words, targets=(), **options):
     return count_subwords(
         list(words), np.array(list(words.values()), float), np.array([w in targets for w in words]), **options
     )
+
+
+def probs_of(index):
+    return dict(zip(index.strings(), index.probs[1:].tolist(), strict=True))
 
 
 @given(vocabularies.filter(lambda words: sum(words.values()) > 1e-3))
@@ -71,3 +85,113 @@ def test_index_is_picklable_and_read_only():
     index = pickle.loads(pickle.dumps(index_of({"abc": 1})))
     assert list(index.strings()) == ["a", "b", "c", "ab", "bc", "abc"]
     assert not any(array.flags.writeable for array in index.arrays)
+
+
+# What enough words hold -----------------------------------------------------------------------------------------------
+
+
+@given(few_words, st.integers(2, 4))
+def test_common_subwords_and_all_characters_share_the_probability(words, least):
+    index, table = index_of(words, words), oracle.count(words)
+    kept = {s: p for s, p in table.items() if len(s) == 1 or sum(s in word for word in words) >= least}
+    if max(map(len, table)) > 1 and max(map(len, kept)) == 1:
+        with pytest.raises(InputError, match=f"min_count {least} would leave single characters only"):
+            common(index, encode(list(words)), least)
+        return
+    found = common(index, encode(list(words)), least)
+    expected = {subword: p / sum(kept.values()) for subword, p in kept.items()}
+    assert probs_of(found) == pytest.approx(expected, rel=1e-6)
+    assert found.rows.tolist() == list(range(-1, len(found)))
+
+
+# EM -------------------------------------------------------------------------------------------------------------------
+
+
+def em(index, words, rounds, threads=None):
+    counts = np.array(list(words.values()), float)
+    return reestimated(index, encode(list(words)), counts, rounds=rounds, unseen_char_prob=UNSEEN, threads=threads)
+
+
+def test_em_on_aba_by_hand():
+    """Before: p(a) = 1/3, all others 1/6. Of 16 parts, aba has 9, ab/a and a/ba 3 each, a/b/a 1 (see test_lattice).
+
+    So a is expected 3 + 3 + 2 = 8 times, aba 9, ab and ba 3, b 1: together 24 sixteenths.
+    """
+    found = probs_of(em(index_of({"aba": 1}), {"aba": 7}, 1))
+    assert found == pytest.approx({"a": 8 / 24, "b": 1 / 24, "ab": 3 / 24, "ba": 3 / 24, "aba": 9 / 24}, rel=1e-6)
+
+
+@given(few_words, st.integers(0, 3))
+def test_em_is_that_of_the_enumeration(words, rounds):
+    index = index_of(words)
+    expected = oracle.em(words, probs_of(index), rounds, UNSEEN)
+    assert probs_of(em(index, words, rounds)) == pytest.approx(expected, rel=1e-6, abs=1e-37)
+
+
+@given(few_words, st.dictionaries(st.text("abé", min_size=1, max_size=4), st.floats(1e-6, 1), max_size=20))
+def test_em_from_any_probabilities(words, table):
+    """Also where letters of the words, or letters inside a known subword, have none: those get none."""
+    assume(any(n and subword in word for word, n in words.items() for subword in table))
+    index = oracle.index_of_table(table, {"aéb"})
+    found = probs_of(em(index, words, 1))
+    assert found == pytest.approx(oracle.em(words, probs_of(index), 1, UNSEEN), rel=1e-6, abs=1e-37)
+    assert {subword for subword, p in found.items() if p > 0} == set(table)
+
+
+@given(few_words, st.dictionaries(st.text("abé", min_size=1, max_size=4), st.floats(1e-6, 1), max_size=20))
+def test_expected_counts_spell_the_words(words, table):
+    """Each letter of each word is in one piece: with every letter known, the expected counts cover all of them."""
+    table = {**{letter: 0.5 for letter in "abé"}, **table}
+    index, counts = oracle.index_of_table(table, set()), np.array(list(words.values()), float)
+    sums = lattice.expected_counts(index.first_child, index.labels, index.probs, UNSEEN, *encode(list(words)), counts)
+    letters = sum(n * len(word) for word, n in words.items())
+    assert sum(sums[1:] * [len(subword) for subword in index.strings()]) == pytest.approx(letters)
+    assert sums[0] == 0
+
+
+@given(few_words, st.booleans())
+def test_no_round_of_em_makes_the_words_less_probable(words, common_only):
+    index = index_of(words)
+    if common_only:
+        keep = index.holders(encode(list(words))) >= 2
+        keep[: index.first_child[1]] = True
+        index = index.pruned(keep)
+    letters = sum(n * len(word) for word, n in words.items())
+    before = -np.inf
+    for rounds in range(4):
+        after = oracle.log_likelihood(words, probs_of(em(index, words, rounds)), UNSEEN)
+        assert after >= before - 1e-7 * letters  # float32 rounds each of at most so many factors by up to 6e-8
+        before = after
+
+
+@pytest.mark.parametrize("n_words", [1, 5, 500])
+def test_em_is_the_same_to_the_byte_for_any_number_of_threads(n_words):
+    random = np.random.default_rng(0)
+    texts = {"".join(random.choice(list("abcd"), random.integers(1, 12))) for _ in range(n_words)}
+    words = {text: float(random.random()) for text in sorted(texts)}
+    index = index_of(words)
+    first = em(index, words, 3, threads=1).probs.tobytes()
+    assert first != index.probs.tobytes()
+    for threads in (2, 3, 20):
+        assert em(index, words, 3, threads=threads).probs.tobytes() == first
+
+
+def test_a_character_no_segmentation_uses_keeps_a_probability():
+    """Its expected count is too small for any float; the probability of an unseen character would be far too large."""
+    words = {"a" * 40: 1.0}
+    index = em(oracle.index_of_table({"a" * 40: 1.0, "a": 1e-37}, set()), words, 1)
+    assert index.probs[index.find("a")] == np.finfo(np.float32).tiny
+    assert index.probs[index.find("a" * 40)] == 1
+
+
+def test_em_runs_as_plain_python_too():
+    code = (
+        "from pbos import Segmenter; words = {'high': 3, 'higher': 2, 'er': 1, 'highest': 1}; "
+        "print(Segmenter.from_counts(words, boundaries=True, min_count=2, em_rounds=2).index.probs.tolist())"
+    )
+
+    def output(**environment):
+        command = [sys.executable, "-W", "error", "-c", code]
+        return subprocess.run(command, env={**os.environ, **environment}, check=True, capture_output=True).stdout
+
+    assert output(NUMBA_DISABLE_JIT="1") == output()

@@ -12,7 +12,7 @@ import numpy as np
 from pbos.counts import WordCounts
 from pbos.errors import InputError
 from pbos.lattice import Lattice, Segmentation
-from pbos.subwords import SubwordIndex, count_subwords
+from pbos.subwords import SubwordIndex, common, count_subwords, reestimated
 from pbos.text import Codes, as_words, check_normalization, encode, normalize
 
 WEIGHTINGS = ("posterior", "uniform")
@@ -77,8 +77,14 @@ class Segmenter:
         boundaries: bool = False,
         max_len: int | None = None,
         unseen_char_prob: float = 0.01,
+        types: bool = False,
+        min_count: int = 1,
+        em_rounds: int = 0,
     ) -> Segmenter:
         """Count the subwords of words.
+
+        The defaults are the paper's. Cuts nearer to stems and affixes come with `boundaries=True, types=True,
+        min_count=2, em_rounds=2`: a frequent word is then no more than one word, and a piece is what words share.
 
         Args:
             counts: A file, a mapping from words to counts, a language code ("en"), or WordCounts.
@@ -86,11 +92,24 @@ class Segmenter:
             boundaries: Whether words are written with the marks `<` and `>` around them.
             max_len: The longest subword; None for no limit.
             unseen_char_prob: The probability of a single character never seen.
+            types: Whether to count every word once instead of by its count.
+            min_count: A subword needs at least this many words that hold it to have a probability; single characters
+                always keep theirs.
+            em_rounds: How often to fit the probabilities to the words by EM (see `subwords.reestimated`).
         """
+        if min_count < 1:
+            raise InputError(f"min_count must be at least 1, got {min_count}")
+        if em_rounds < 0:
+            raise InputError(f"em_rounds must not be negative, got {em_rounds}")
         spelling = Spelling(normalization, boundaries, max_len=max_len, unseen_char_prob=unseen_char_prob)
         table = WordCounts.of(counts).normalized(normalization)
+        word_counts = (table.counts > 0).astype(np.float64) if types else table.counts
         every = np.ones(len(table), np.bool_)
-        index = count_subwords(table.words, table.counts, every, max_len=max_len, boundaries=boundaries)
+        index = count_subwords(table.words, word_counts, every, max_len=max_len, boundaries=boundaries)
+        words = encode(table.words, boundaries)
+        if min_count > 1:
+            index = common(index, words, min_count)
+        index = reestimated(index, words, word_counts, rounds=em_rounds, unseen_char_prob=unseen_char_prob)
         return cls(index, spelling)
 
     def lattice(self, word: str) -> Lattice:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from pbos.kernels import trie
+from pbos.errors import InputError
+from pbos.kernels import lattice, trie
 from pbos.text import BOUNDARIES, Codes, encode
 
 NO_ROW = -1
+PARTS = 8  # in which sums over words are made; the same for any number of threads, and so is their sum
 Array = npt.NDArray[np.generic]
 
 
@@ -168,3 +170,66 @@ def probabilities(sums: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:
     probs = np.where(sums > 0, np.maximum(sums / total, np.finfo(np.float32).tiny), 0)
     probs[0] = 0
     return probs.astype(np.float32)
+
+
+def common(index: SubwordIndex, words: Codes, min_count: int) -> SubwordIndex:
+    """Return the index of the subwords that at least min_count words hold, and of all single characters.
+
+    Single characters stay, so that every word that could be spelled still can. What is left shares the probability.
+    """
+    keep = index.holders(words) >= min_count
+    characters = int(index.first_child[1])  # the children of the root are the nodes 1 to here
+    keep[:characters] = True
+    if keep.sum() == characters < keep.size:
+        raise InputError(
+            f"min_count {min_count} would leave single characters only; no longer subword is in that many words"
+        )
+    kept = index.pruned(keep)
+    return replace(kept, probs=probabilities(kept.probs.astype(np.float64)))
+
+
+def reestimated(
+    index: SubwordIndex,
+    words: Codes,
+    counts: npt.NDArray[np.float64],
+    *,
+    rounds: int,
+    unseen_char_prob: float,
+    threads: int | None = None,
+) -> SubwordIndex:
+    """Fit the subword probabilities to words by EM: no round makes the words less probable than they were.
+
+    A round counts every subword as often as it is expected as a piece of the words, over all their segmentations, and
+    turns these counts into the new probabilities. A subword without a probability gets none; one that has one keeps at
+    least what float32 can hold.
+
+    Args:
+        index: The subwords, with the probabilities to start from.
+        words: The words.
+        counts: How often each word occurs.
+        rounds: How often to do so.
+        unseen_char_prob: The probability of a single character never seen.
+        threads: How many threads to use; None for one a core. The result is the same to the byte for any number.
+    """
+    from pbos.weights import in_threads, slice_codes, thread_count  # which builds on this file
+
+    bounds = np.linspace(0, words.offsets.size - 1, PARTS + 1).astype(int).tolist()
+    workers = min(thread_count(threads), PARTS)
+    for _ in range(rounds):
+        possible = index.probs > 0
+
+        def part_sums(part: int, index: SubwordIndex = index) -> npt.NDArray[np.float64]:
+            first, last = bounds[part], bounds[part + 1]
+            chunk = slice_codes(words, first, last)
+            sums: npt.NDArray[np.float64] = lattice.expected_counts(
+                index.first_child, index.labels, index.probs, unseen_char_prob, *chunk, counts[first:last]
+            )
+            return sums
+
+        sums = np.zeros(possible.size)
+        for first in range(0, PARTS, workers):  # as many parts at a time as threads: each holds a number for every node
+            for partial in in_threads(part_sums, range(first, min(first + workers, PARTS)), threads):
+                sums += partial
+        sums = np.where(possible, np.maximum(sums, np.finfo(np.float64).tiny), 0)
+        index = replace(index, probs=probabilities(sums))
+    return index

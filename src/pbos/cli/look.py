@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -44,6 +44,23 @@ def segment(
     number: NumberOption = 1,
     sample: Annotated[int, typer.Option(min=0, help="Draw so many at random instead of the best.")] = 0,
     seed: Annotated[int | None, typer.Option(help="Makes --sample repeatable.")] = None,
+    types: Annotated[
+        bool, typer.Option("--types", help="With --counts: count every word once instead of by its count.")
+    ] = False,
+    min_count: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="With --counts: leave out subwords that fewer words hold, but for single characters; by default 1.",
+        ),
+    ] = None,
+    em_rounds: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            help="With --counts: fit the subword probabilities to the words so many times (EM); by default 0.",
+        ),
+    ] = None,
     json: JsonOption = False,
 ) -> None:
     """Cut words into subwords, with the probability of each segmentation.
@@ -52,10 +69,13 @@ def segment(
     Examples:
       pbos segment higher
       pbos segment -n 3 penpineapplepie --counts unigram_freq.csv
+      pbos segment --counts unigram_freq.csv --types --min-count 2 --em-rounds 2 unfriendliness
       pbos segment --sample 5 --seed 1 unfriendliest
       pbos segment --json -i words.txt
     """
-    segmenter = segmenter_of(model, counts)
+    settings = {"types": types or None, "min_count": min_count, "em_rounds": em_rounds}
+    given = {name: value for name, value in settings.items() if value is not None}
+    segmenter = segmenter_of(model, counts, **given)
     for word in words_from(words, input):
         found = segmenter.sample(word, sample, seed) if sample else segmenter.segment(word, number)
         if json:
@@ -116,15 +136,18 @@ def _write_table(lattice: Lattice, number: int) -> None:
             write("    none: no subword of this word owns a vector")
 
 
-def segmenter_of(model: str | None, counts: str | None) -> Segmenter:
-    """Return what cuts words: a model, or counts alone."""
+def segmenter_of(model: str | None, counts: str | None, **settings: Any) -> Segmenter:
+    """Return what cuts words: a model, or counts alone, for which there are settings (see `Segmenter.from_counts`)."""
     from pbos.errors import InputError
 
     if counts is None:
+        if settings:
+            option = f"--{next(iter(settings)).replace('_', '-')}"
+            raise InputError(f"{option} is about word counts; give them with -c, or leave it out")
         return load_model(model)
     if model is not None:
         raise InputError("give a model with -m or counts with -c, not both")
     prepare()
     from pbos.segmenter import Segmenter
 
-    return Segmenter.from_counts(counts)
+    return Segmenter.from_counts(counts, **settings)

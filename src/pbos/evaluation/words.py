@@ -18,7 +18,7 @@ from pbos.evaluation.results import Embedder, Result, Score, bootstrap
 from pbos.model import NEAR_ZERO, Model, cosines, unit_rows
 from pbos.segmenter import Segmenter
 from pbos.subword_vectors import FloatMatrix
-from pbos.text import as_words
+from pbos.text import BOUNDARIES, as_words
 from pbos.vectors import WordVectors
 
 Floats = npt.NDArray[np.float64]
@@ -181,15 +181,16 @@ class Question(NamedTuple):
 def affix_questions(rows: Iterable[AffixRow]) -> tuple[list[Question], list[str]]:
     """Return the paper's questions and affixes: -y is dropped, and words that hold fewer than two of the affixes.
 
+    An affix keeps its hyphen, which tells where it stands: "-ion", "un-".
+
     >>> rows = [AffixRow("-ion", "abrade", "abrasion"), AffixRow("-er", "bake", "baker"), AffixRow("-a", "x", "xa")]
     >>> affix_questions(rows)[0]
     [Question(word='abrasion', right=2, candidates=[0, 2]), Question(word='baker', right=1, candidates=[0, 1])]
     """
-    pairs = [(row.affix.strip("-"), row.word) for row in rows]
-    pairs = [(affix, word) for affix, word in pairs if affix != "y"]
-    affixes = sorted({affix for affix, _ in pairs})
+    pairs = [(row.affix, row.word) for row in rows if row.affix.strip("-") != "y"]
+    affixes = sorted({affix for affix, _ in pairs}, key=lambda affix: (affix.strip("-"), affix))
     questions = [
-        Question(word, affixes.index(affix), [at for at, one in enumerate(affixes) if one in word])
+        Question(word, affixes.index(affix), [at for at, one in enumerate(affixes) if one.strip("-") in word])
         for affix, word in pairs
     ]
     return [question for question in questions if len(question.candidates) >= 2], affixes
@@ -223,9 +224,20 @@ def affix(
 
 
 def guess(segmenter: Segmenter, question: Question, affixes: list[str]) -> int:
-    """Return the candidate with the largest weight; of equal ones the first."""
+    """Return the candidate with the largest weight; of equal ones the first.
+
+    An affix stands at the start or the end of its word. Where words are written with boundary marks, what counts is
+    therefore the weight of the affix with its mark ("<un", "ness>"), and not that of the same letters inside the word.
+    """
     weights = dict(segmenter.weights(question.word))
-    return max(question.candidates, key=lambda at: weights.get(affixes[at], 0.0))
+    left, right = BOUNDARIES if segmenter.spelling.boundaries else ("", "")
+
+    def weight(at: int) -> float:
+        affix = affixes[at]
+        letters = affix.strip("-")
+        return weights.get(f"{letters}{right}" if affix.startswith("-") else f"{left}{letters}", 0.0)
+
+    return max(question.candidates, key=weight)
 
 
 def affix_random(rows: Iterable[AffixRow], seed: int = 0, name: str = "affix", *, repeats: int = 1000) -> Result:

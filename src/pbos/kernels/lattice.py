@@ -251,3 +251,23 @@ def weights_of_words(first_child, labels, probs, rows, unseen_char_prob, uniform
                     size += 1
         indptr[word + 1] = size
     return indptr, indices[:size], data[:size]
+
+
+@kernel
+def expected_counts(first_child, labels, probs, unseen_char_prob, codes, offsets, counts):
+    """Return for each node how often it is expected as a piece of the words.
+
+    e(s) = sum over words w and over the spans (i, j) of w that are s of counts[w] * a(i, j)
+
+    A span without a node adds nothing.
+    """
+    sums = np.zeros(labels.size, np.float64)
+    for word in range(offsets.size - 1):
+        starts, ends, nodes, span_probs = find_spans(
+            first_child, labels, probs, unseen_char_prob, codes[offsets[word] : offsets[word + 1]]
+        )
+        span_posteriors = posteriors(starts, ends, span_probs)
+        for k in range(nodes.size):
+            if nodes[k] >= 0:
+                sums[nodes[k]] += counts[word] * span_posteriors[k]
+    return sums
