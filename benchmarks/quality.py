@@ -15,9 +15,10 @@ DATA = Path(os.environ.get("PBOS_DATA") or Path(__file__).resolve().parents[2] /
 
 def main() -> None:
     print("| model | " + " | ".join(similarity.BENCHMARKS) + " | training |\n|" + "---|" * 6)
-    for preset in ("pbos", "bos", "pbos-n"):
+    for preset in ("default", "pbos", "bos", "pbos-n"):
+        counts = None if preset == "default" else DATA / "unigram_freq.csv"
         started = time.perf_counter()
-        model = pbos.train(DATA / "vectors" / "minilm-en", DATA / "unigram_freq.csv", preset=preset, progress=False)
+        model = pbos.train(DATA / "vectors" / "minilm-en", counts, preset=preset, progress=False)
         show(preset, similarity.scores(model, DATA), f"{time.perf_counter() - started:.0f} s")
     show("embedded", similarity.scores(pbos.load(), DATA), "")
 

@@ -83,7 +83,10 @@ def clock(function, *arguments):
 
 def compare(vectors: pbos.WordVectors, counts: pbos.WordCounts, epochs: int, repeats: int = 3) -> dict[str, float]:
     """Return seconds: ours in full, and the textbook's extrapolated, with lists and with NumPy vectors."""
-    ours = min(clock(lambda: pbos.train(vectors, counts, epochs=epochs, progress=False))[0] for _ in range(repeats))
+    ours = min(
+        clock(lambda: pbos.train(vectors, counts, preset="pbos", epochs=epochs, progress=False))[0]
+        for _ in range(repeats)
+    )
 
     table = dict(zip(counts.words, counts.counts.tolist(), strict=True))
     counting, probs = clock(count, table)

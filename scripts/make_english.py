@@ -4,7 +4,7 @@
 
 VECTORS is a folder with the 100,000 most frequent English words (by `wordfreq`) and their vectors: the single-word
 outputs of the sentence transformer all-MiniLM-L6-v2, centred and projected on their first principal directions, the
-largest first. Needs the extra `wordfreq`.
+largest first.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 import pbos
 from pbos.model import EMBEDDED
 
-WORDS, DIMS, MIN_COUNT, EPOCHS = 40_000, 80, 2, 50
+DIMS, VECTORS = 160, 38_000
 
 CARD = """# The English model of pbos
 
@@ -25,19 +25,17 @@ A vector for every English word, from its spelling. It comes with pbos: `pbos.lo
 
 | | |
 |---|---|
-| words | the {words:,} most frequent of the list |
-| subwords | {vectors:,}: all that at least {min_count} of these words hold |
-| vectors | {dims} dimensions, int8 with a scale for each |
-| preset | `pbos` (Zhao et al. 2020), {epochs} epochs, seed 0 |
+| words | {words:,} |
+| vectors | {vectors:,}, shared by {subwords:,} subwords: those that matter most |
+| dimensions | {dims}, int8 with a scale for each vector |
+| preset | `default`, max_vectors={vectors}, lam={lam} (chosen by words set aside), seed 0 |
 | recipe | `python scripts/make_english.py VECTORS` in the source of pbos |
 
 ## Where it comes from
 
-- Target vectors: the outputs of the sentence transformer all-MiniLM-L6-v2 (Apache-2.0) for single words, centred, first
-  {dims} principal directions.
-- Word counts: `wordfreq` (Robyn Speer), English. Its code is Apache-2.0; its data, of which the subword probabilities
-  here are sums, is CC BY-SA 4.0 and compiled from Wikipedia, subtitles, news, books, web text, Twitter and Reddit; the
-  wordfreq project lists the sources.
+The outputs of the sentence transformer all-MiniLM-L6-v2 (Apache-2.0) for single words, centred, first {dims} principal
+directions; the words are the most frequent ones of `wordfreq` (Robyn Speer) that are plain and lower-case. No counts
+were used.
 
 ## What it is for
 
@@ -48,10 +46,16 @@ meanings gets a mixture, and what the sources say about people, groups and place
 
 def main() -> None:
     """Train, compress and save the model."""
-    given = pbos.WordVectors.read(sys.argv[1], limit=WORDS)
+    given = pbos.WordVectors.read(sys.argv[1])
     targets = pbos.WordVectors(given.words, np.ascontiguousarray(given.vectors[:, :DIMS]))
-    model = pbos.train(targets, "en", min_count=MIN_COUNT, epochs=EPOCHS).compress(dtype="int8")
-    facts = {"words": WORDS, "vectors": len(model.vectors), "dims": DIMS, "min_count": MIN_COUNT, "epochs": EPOCHS}
+    model = pbos.train(targets, max_vectors=VECTORS).compress(dtype="int8")
+    facts = {
+        "words": len(targets),
+        "vectors": len(model.vectors),
+        "subwords": int((model.index.rows >= 0).sum()),
+        "dims": DIMS,
+        "lam": model.info["training"]["lam"],
+    }
     EMBEDDED.parent.mkdir(exist_ok=True)
     model.save(EMBEDDED, card=CARD.format(**facts))
     size = sum(file.stat().st_size for file in Path(EMBEDDED).iterdir())

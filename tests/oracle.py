@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import unicodedata
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import numpy as np
 
 from pbos.subwords import SubwordIndex, count_subwords
+from pbos.text import encode
 
 
 def segmentations(word: str) -> Iterator[tuple[str, ...]]:
@@ -63,11 +65,67 @@ def uniform_weights(word: str, owners: set[str]) -> dict[str, float]:
     return {subword: n / sum(sums.values()) for subword, n in sums.items()}
 
 
+def written(word: str, boundaries: bool = False, inner: bool = False) -> tuple[str, list[bool]]:
+    """A word as it is cut, with its marks, and which characters are marks."""
+    result = []
+    for character in word:
+        if inner and unicodedata.category(character)[0] in "PSZ":  # punctuation, symbols, spaces
+            result += [(">", True), (character, False), ("<", True)]
+        else:
+            result.append((character, False))
+    if boundaries:
+        result = [("<", True), *result, (">", True)]
+    return "".join(character for character, _ in result), [mark for _, mark in result]
+
+
+def enumerate_letters(
+    word: str, table: dict[str, float], unseen: float, boundaries: bool, inner: bool
+) -> dict[tuple[str, ...], float]:
+    """p(g|w) of the segmentations of a word with marks: the sum over all ways to cut it that leave the same pieces."""
+    text, is_mark = written(word, boundaries, inner)
+    sums: Counter[tuple[str, ...]] = Counter()
+    for g, p in enumerate_all(text, table, unseen).items():
+        pieces, at = [], 0
+        for piece in g:
+            pieces.append("".join(c for k, c in enumerate(piece, at) if not is_mark[k]))
+            at += len(piece)
+        sums[tuple(piece for piece in pieces if piece)] += p
+    return dict(sums)
+
+
+def span_weights(
+    text: str,
+    table: dict[str, float],
+    owners: Collection[str],
+    unseen: float,
+    weighting: str,
+    start: float = 1.0,
+    end: float = 1.0,
+) -> dict[str, float]:
+    """What each owner in a word (with its marks) weighs: span by span, then added up by string."""
+    posteriors: Counter[tuple[int, int]] = Counter()
+    for g, p in enumerate_all(text, table, unseen).items():
+        at = 0
+        for piece in g:
+            posteriors[at, at + len(piece)] += p
+            at += len(piece)
+    sums: Counter[str] = Counter()
+    for i in range(len(text)):
+        for j in range(i + 1, len(text) + 1):
+            if text[i:j] in owners:
+                value = {"posterior": posteriors[i, j], "uniform": 1.0, "both": 1 + posteriors[i, j]}[weighting]
+                factor = (start if text[i] == "<" else 1.0) * (end if text[j - 1] == ">" else 1.0)
+                sums[text[i:j]] += factor * value
+    return {subword: value / sum(sums.values()) for subword, value in sums.items() if value > 0}
+
+
 def em(words: dict[str, float], table: dict[str, float], rounds: int, unseen: float) -> dict[str, float]:
     """p_s fitted to the words: how often each subword is expected as a piece, normalised, again and again.
 
-    Rounded to float32 after each round, as an index holds it. What has no probability gets none.
+    Rounded to float32 after each round, as an index holds it. What has no probability gets none, and what has one keeps
+    at least the least that float32 holds in full.
     """
+    least = float(np.finfo(np.float32).tiny)
     for _ in range(rounds):
         sums: Counter[str] = Counter()
         for word, weight in words.items():
@@ -76,7 +134,7 @@ def em(words: dict[str, float], table: dict[str, float], rounds: int, unseen: fl
                     if table.get(subword, 0) > 0:
                         sums[subword] += weight * p
         total = sum(sums.values())
-        table = {subword: float(np.float32(sums[subword] / total)) for subword in table}
+        table = {s: float(np.float32(max(sums[s] / total, least))) if p > 0 else 0.0 for s, p in table.items()}
     return table
 
 
@@ -119,11 +177,11 @@ def train(
 def index_of_table(table: dict[str, float], owners: set[str]) -> SubwordIndex:
     """An index with any probabilities one likes (those that counting gives are special: longer is never likelier)."""
     strings = sorted({*table, *owners})
-    index = count_subwords(strings, np.ones(len(strings)), np.ones(len(strings), np.bool_))
+    index = count_subwords(encode(strings), np.ones(len(strings)), np.ones(len(strings), np.bool_))
     probs, rows = np.zeros_like(index.probs), np.full_like(index.rows, -1)
     owned = sorted((index.find(owner), owner) for owner in owners)
     for row, (node, _) in enumerate(owned):
         rows[node] = row
     for subword, p in table.items():
         probs[index.find(subword)] = p
-    return SubwordIndex(index.first_child, index.labels, probs, rows)
+    return index.with_probs(probs).with_rows(rows)

@@ -27,7 +27,7 @@ def counts(tmp_path):
 @pytest.fixture
 def model(tmp_path):
     words = ["high", "higher", "low", "lower", "slow"]
-    pbos.train((words, np.eye(5)), epochs=50, keep_targets=True).save(tmp_path / "m")
+    pbos.train((words, np.eye(5)), keep_targets=True).save(tmp_path / "m")
     return "m"
 
 
@@ -74,9 +74,10 @@ def test_segment_agrees_with_the_library(run, counts):
 
 
 def test_segment_settings_of_the_counts_reach_the_library(run, counts):
-    settings = {"types": True, "min_count": 2, "em_rounds": 3}
+    settings = {"boundaries": True, "types": True, "min_count": 2, "em_rounds": 3}
     segmenter = pbos.Segmenter.from_counts({"high": 60, "higher": 20, "er": 20}, **settings)
-    _, out, _ = run("segment", "-c", counts, "--types", "--min-count", 2, "--em-rounds", 3, "-n", 3, "higher")
+    options = "--boundaries --types --min-count 2 --em-rounds 3 -n 3"
+    _, out, _ = run("segment", "-c", counts, *options.split(), "higher")
     assert out == "".join(
         f"higher\t{'/'.join(s.pieces)}\t{s.probability:.3f}\n" for s in segmenter.segment("higher", 3)
     )
@@ -192,17 +193,59 @@ def test_train_info_compress(run, vectors, counts):
     assert err.splitlines()[0].startswith("pbos: saved to new: 4 words, ")
     assert re.search(r"mean cosine of 1 held-out words: -?\d\.\d{3}", err)
     settings = pbos.load("new").info
-    assert (settings["preset"], settings["epochs"], pbos.load("new").vectors.dtype) == ("pbos", 50, "float16")
+    assert (settings["preset"], settings["solver"], settings["lam"]) == ("default", "ridge", "auto")
+    assert pbos.load("new").vectors.dtype == "float16"
+    training = settings["training"]
+    residual = f"{training['residual']:.3g} after {training['iterations']} iterations"
+    tried = ", ".join(f"{lam}: {score:.3f}" for lam, score in training["lams"].items())
+    facts = {
+        "lam": f"{training['lam']:g}",
+        "residual": residual,
+        "cosine of words set aside, by lam": tried,
+    }
+    for name, value in facts.items():
+        assert f"pbos: {name}: {value}\n" in err
     code, out, _ = run("info", "-m", "new")
     assert code == 0
-    assert re.search(r"^words +4$", out, re.M)
-    assert re.search(r"^preset +pbos$", out, re.M)
+    shown = dict(re.split(r"  +", line, maxsplit=1) for line in out.splitlines())
+    assert shown.items() >= {**facts, "words": "4", "preset": "default", "solver": "ridge", "dims": "3"}.items()
+    assert not shown.keys() & {"epochs", "lr", "unit_length", "lams", "losses", "iterations", "training"}
     _, out, _ = run("info", "-m", "new", "--json")
     assert json.loads(out) == pbos.load("new").config()
     code, _, err = run("compress", "-m", "new", "-o", "smaller", "--dims", 2, "--dtype", "int8", "--min-count", 2)
     assert code == 0
     assert "subword vectors: " in err
     assert pbos.load("smaller").dims == 2
+
+
+def test_train_by_sgd(run, vectors):
+    code, _, err = run("train", vectors, "--preset", "pbos", "-o", "new")
+    assert code == 0
+    info = pbos.load("new").info
+    assert (info["preset"], info["solver"], info["epochs"]) == ("pbos", "sgd", 50)
+    losses = info["training"]["losses"]
+    loss = f"{losses[0]:.3g}, {losses[-1]:.3g}"
+    assert f"pbos: loss, first and last epoch: {loss}\n" in err
+    _, out, _ = run("info", "-m", "new")
+    shown = dict(re.split(r"  +", line, maxsplit=1) for line in out.splitlines())
+    assert shown.items() >= {"solver": "sgd", "epochs": "50", "loss, first and last epoch": loss}.items()
+    assert not shown.keys() & {"lam", "losses", "training"}
+
+
+@pytest.mark.parametrize(
+    ("options", "settings"),
+    [
+        ("--solver ridge --lam 0.5 --preset pbos", {"solver": "ridge", "lam": 0.5, "preset": "pbos"}),
+        ("--lam auto --max-vectors 3", {"lam": "auto", "max_vectors": 3}),
+        ("--solver sgd --epochs 3", {"solver": "sgd", "epochs": 3}),
+        ("--no-boundaries --lam 2", {"boundaries": False, "lam": 2.0}),
+    ],
+)
+def test_train_solvers_reach_the_library(run, vectors, options, settings):
+    assert run("train", vectors, "-o", "new", *options.split())[0] == 0
+    loaded, made = pbos.load("new"), pbos.train(vectors, **settings)
+    assert loaded.config() == made.config()
+    assert np.array_equal(loaded.embed(["highlow", "low"]), made.embed(["highlow", "low"]))
 
 
 def test_train_options_reach_the_library(run, vectors):
@@ -259,6 +302,10 @@ def test_convert(run, vectors):
         ("convert v.vec x.what", "x.what"),
         ("train bad.vec -o x", "bad.vec, line 3"),
         ("segment -c bad.csv x", "bad.csv, line 2"),
+        ("train v.vec --lam best -o x", "lam must be a number above 0, or \"auto\", got 'best'"),
+        ("train v.vec --lam 0 -o x", 'lam must be a number above 0, or "auto", got 0.0'),
+        ("train v.vec --preset pbos-n --solver ridge -o x", 'unit_length is for solver="sgd" only'),
+        ("segment --boundaries x", "--boundaries is about word counts; give them with -c, or leave it out"),
         ("segment --types x", "--types is about word counts; give them with -c, or leave it out"),
         ("segment -m m --min-count 1 x", "--min-count is about word counts; give them with -c, or leave it out"),
         ("segment --em-rounds 0 x", "--em-rounds is about word counts; give them with -c, or leave it out"),
@@ -345,13 +392,14 @@ def test_a_reader_that_stops_is_no_error(tmp_path):
     process.stdout.readline()
     process.stdout.close()
     assert process.wait() == 0
-    assert process.stderr.read() == b""
+    assert re.sub(rb"pbos: compiling for this machine.*\n", b"", process.stderr.read()) == b""
     process.stderr.close()
 
 
 def test_interrupt_leaves_no_half_model(tmp_path, shared_data):
     vectors = shared_data / "vectors" / "minilm-en"
-    process = pbos_process("train", vectors, "-o", tmp_path / "new", "--limit", 2000, "--epochs", 10**7)  # without end
+    endless = ["--preset", "pbos", "--limit", 2000, "--epochs", 10**7]
+    process = pbos_process("train", vectors, "-o", tmp_path / "new", *endless)
     time.sleep(6)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate()

@@ -22,7 +22,7 @@ import pbos
 from pbos.errors import FormatError, InputError, MissingExtraError
 from pbos.evaluation import datasets, words
 from pbos.evaluation.datasets import AffixRow
-from pbos.segmenter import Spelling
+from pbos.spelling import Spelling
 from pbos.vectors import WordVectors
 
 
@@ -356,6 +356,25 @@ def test_similarity_is_scipys_on_real_pairs(shared_data):
     assert found.main.low < found.main.value < found.main.high
     assert found.details["pairs"] == 2034
     assert json.loads(json.dumps(found.to_dict()))["dataset"] == "RareWord"
+
+
+def test_difference_is_that_of_resampled_spearmans():
+    random = np.random.default_rng(1)
+    tables = [Table({f"w{at}": random.normal(size=2) for at in range(60)}) for _ in range(2)]
+    pairs = [(f"w{at}", f"w{at + 1}", float(random.integers(5))) for at in range(59)]
+    first, second = (words.similarity(table, pairs, keep_cosines=True, repeats=20) for table in tables)
+    found = words.difference(first, second, repeats=200, seed=3)
+    assert found.value == pytest.approx(first.main.value - second.main.value)
+    cosines = [pbos.model.cosines(*words.embed_pairs(table, pairs)) for table in tables]
+    human = np.array([score for _, _, score in pairs])
+    draws = np.random.default_rng(3)
+    gaps = []
+    for _ in range(200):
+        drawn = draws.integers(0, 59, 59)
+        one, other = (spearmanr(near[drawn], human[drawn]).statistic for near in cosines)
+        gaps.append(100 * (one - other))
+    assert [found.low, found.high] == pytest.approx(np.percentile(gaps, [2.5, 97.5]).tolist())
+    assert words.difference(first, first) == words.Score(0.0, 0.0, 0.0)
 
 
 def test_interval_is_that_of_resampled_spearman():

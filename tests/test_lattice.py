@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from pbos import InputError, Segmenter
 from pbos.lattice import Lattice
-from pbos.segmenter import Spelling
+from pbos.spelling import Spelling
 
 UNSEEN = 0.01
 letters = st.text("abcé", min_size=1, max_size=9)
@@ -34,7 +34,8 @@ def cases(draw):
 
 def lattice_of(word, table, owners=frozenset(), uniform=False, unseen=UNSEEN):
     index = oracle.index_of_table(table, set(owners))
-    return Lattice(index, word, uniform=uniform, unseen_char_prob=unseen, boundaries=False)
+    weighting = "uniform" if uniform else "posterior"
+    return Lattice(index, word, Spelling(normalization="none", weighting=weighting, unseen_char_prob=unseen))
 
 
 @given(cases())
@@ -152,11 +153,11 @@ def test_among_equals_the_longer_first_piece_comes_first():
 
 
 @pytest.mark.parametrize("length", [155, 1000, 20_000])
-@pytest.mark.parametrize("unseen", [1e-37, 0.01, 1.0])
+@pytest.mark.parametrize("unseen", [1.01e-37, 0.01, 1.0])
 def test_no_underflow_at_any_length(length, unseen):
     """The known half of the word keeps its weights beside any number of unseen letters."""
     index = oracle.index_of_table({"a": 0.4, "b": 0.2, "ab": 0.1}, {"a", "b", "ab"})
-    lattice = Lattice(index, "ab" + "ż" * length, uniform=False, unseen_char_prob=unseen, boundaries=False)
+    lattice = Lattice(index, "ab" + "ż" * length, Spelling(unseen_char_prob=unseen))
     assert dict(lattice.weights()) == pytest.approx({"ab": 0.1 / 0.26, "a": 0.08 / 0.26, "b": 0.08 / 0.26}, rel=1e-6)
     assert lattice.coverage() == pytest.approx(2 / (length + 2))
     assert lattice.best(2)[0].probability == pytest.approx(0.1 / 0.18, rel=1e-6)
@@ -205,12 +206,111 @@ def test_any_unicode(word):
     assert segmenter.lattice(word).spans[0].end == 1  # a position is a code point
 
 
-def test_boundaries_are_part_of_the_pieces_but_not_of_the_coverage():
+# Boundary marks -------------------------------------------------------------------------------------------------------
+
+
+@st.composite
+def marked_cases(draw):
+    """A word that may hold punctuation, a table of probabilities, owners, and whether parts of words have marks too."""
+    word = draw(st.text("ab-<é", min_size=1, max_size=5).filter(lambda word: sum(map(word.count, "-<")) <= 2))
+    inner = draw(st.booleans())
+    text, _ = oracle.written(word, True, inner)
+    spans = st.sampled_from(sorted({text[i:j] for i in range(len(text)) for j in range(i + 1, len(text) + 1)}))
+    table = draw(st.dictionaries(spans | st.text("ab<>-", min_size=1, max_size=4), probs, max_size=40))
+    owners = draw(st.sets(spans, max_size=20))
+    return word, inner, table, owners
+
+
+def marked_lattice(word, inner, table, owners=frozenset(), **settings):
+    spelling = Spelling(normalization="none", boundaries=True, inner_boundaries=inner, **settings)
+    return Lattice(oracle.index_of_table(table, set(owners)), word, spelling)
+
+
+@given(marked_cases())
+def test_segmentations_are_without_marks_and_as_probable_as_all_ways_to_write_them(case):
+    word, inner, table, _ = case
+    expected = oracle.enumerate_letters(word, table, UNSEEN, True, inner)
+    found = marked_lattice(word, inner, table).best(2 ** len(word))
+    assert {s.pieces: pytest.approx(s.probability, rel=1e-9) for s in found} == expected
+    assert [s.probability for s in found] == sorted((s.probability for s in found), reverse=True)
+    assert all("".join(s.pieces) == word for s in found)
+
+
+@given(marked_cases(), st.integers(1, 6))
+def test_as_many_segmentations_as_asked_for_or_all_there_are(case, n):
+    word, inner, table, _ = case
+    expected = oracle.enumerate_letters(word, table, UNSEEN, True, inner)
+    found = marked_lattice(word, inner, table).best(n)
+    assert len({s.pieces for s in found}) == len(found) == min(n, len(expected))
+    assert {s.pieces: pytest.approx(s.probability, rel=1e-9) for s in found}.items() <= expected.items()
+
+
+@settings(max_examples=25)
+@given(marked_cases(), st.integers(0, 2**32))
+def test_samples_without_marks_come_as_often_as_they_are_probable(case, seed):
+    word, inner, table, _ = case
+    n = 2000
+    expected = oracle.enumerate_letters(word, table, UNSEEN, True, inner)
+    samples = marked_lattice(word, inner, table).sample(n, seed)
+    found = Counter(s.pieces for s in samples)
+    for g, p in expected.items():
+        assert abs(found[g] / n - p) <= 5 * math.sqrt(p * (1 - p) / n) + 2 / n
+    for sample in samples[:5]:
+        assert sample.probability == pytest.approx(expected[sample.pieces], rel=1e-9)
+        assert "".join(sample.pieces) == word
+
+
+@given(marked_cases())
+def test_coverage_is_of_letters_only(case):
+    word, inner, table, owners = case
+    text, is_mark = oracle.written(word, True, inner)
+    covered = [False] * len(text)
+    for i in range(len(text)):
+        for j in range(i + 1, len(text) + 1):
+            if text[i:j] in owners:
+                covered[i:j] = [True] * (j - i)
+    letters = [c for c, mark in zip(covered, is_mark, strict=True) if not mark]
+    found = marked_lattice(word, inner, table, owners, weighting="uniform").coverage()
+    assert found == pytest.approx(sum(letters) / len(word))
+
+
+@pytest.mark.parametrize(
+    ("word", "pieces"),
+    [
+        ("x-ray", ("x", "-", "ray")),
+        ("ray-ray", ("ray", "-", "ray")),
+        ("x", ("x",)),
+        ("-", ("-",)),
+        ("well-known-ray", ("well", "-", "known", "-", "ray")),
+    ],
+)
+def test_parts_of_words_are_found_inside_words(word, pieces):
+    table = {"<x>": 0.1, "<ray>": 0.1, "<well>": 0.1, "<known>": 0.1, "-": 0.1}
+    assert marked_lattice(word, True, table).best(1)[0].pieces == pieces
+
+
+def test_many_marks_do_not_hide_other_segmentations():
+    """Each mark can go left, right or alone: the first 20 ways to write a word may all be the same segmentation."""
+    table = dict.fromkeys(["<", ">", "-", "a", "b", "a>", "<b", ">-", "-<", "ab"], 0.1)
+    found = marked_lattice("ab-ab-ab", True, table).best(8)
+    assert len({s.pieces for s in found}) == 8
+    assert sum(s.probability for s in found) == pytest.approx(1)  # each "ab" is one piece or two
+
+
+def test_boundaries_are_no_part_of_the_pieces_nor_of_the_coverage():
     segmenter = Segmenter.from_counts({"ab": 1}, boundaries=True)
-    assert segmenter.segment("ab")[0].pieces == ("<ab>",)
+    assert segmenter.segment("ab")[0].pieces == ("ab",)
     assert segmenter.coverage("ab") == 1
     assert segmenter.coverage("zz") == 0
     assert segmenter.weights("zz") == []
+    assert {"<ab>", "<a", "b>"} < set(dict(segmenter.weights("ab")))
+    with pytest.raises(InputError, match="word 0 is empty"):
+        segmenter.segment("")
+    with pytest.raises(InputError, match=r"word 0 \('a\\ud800'\) holds a lone surrogate, U\+D800 at 1"):
+        segmenter.segment("a\ud800")
+
+
+# Words and settings ---------------------------------------------------------------------------------------------------
 
 
 def test_bad_input_is_refused():
@@ -221,10 +321,6 @@ def test_bad_input_is_refused():
         (lambda: segmenter.segment("ab", 0), "n must be at least 1, got 0"),
         (lambda: segmenter.sample("ab", -1), "must not be negative"),
         (lambda: segmenter.lattice(3), "expected a word"),
-        (lambda: Spelling(min_len=0), "min_len"),
-        (lambda: Spelling(weighting="x"), "unknown weighting"),
-        (lambda: Spelling(unseen_char_prob=0), "unseen_char_prob"),
-        (lambda: Spelling(normalization="nfd"), "unknown normalization"),
     ]:
         with pytest.raises(InputError, match=message):
             call()

@@ -9,6 +9,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import oracle
 import pandas as pd
 import pyarrow as pa
 import pytest
@@ -27,30 +28,32 @@ def vectors():
     return pbos.WordVectors(words, random.normal(size=(len(words), 24)).astype(np.float32))
 
 
-@pytest.fixture(scope="module", params=["pbos", "bos", "pbos-n"])
+@pytest.fixture(scope="module", params=["default", "pbos", "bos", "pbos-n"])
 def model(request, vectors):
     return pbos.train(vectors, preset=request.param, epochs=10, keep_targets=True)
 
 
 @pytest.fixture(scope="module")
 def small(vectors):
-    return pbos.train(vectors, epochs=10)
+    return pbos.train(vectors, preset="pbos", epochs=10)
 
 
 def by_hand(model, word):
-    """The vector of a word, from its weights and the table of subword vectors."""
+    """The vector of a word, from what all its segmentations say its subwords weigh, and their vectors."""
+    spelling, strings = model.spelling, list(model.index.strings())
+    probs = dict(zip(strings, model.index.probs[1:].tolist(), strict=True))
+    rows = {subword: row for subword, row in zip(strings, model.index.rows[1:].tolist(), strict=True) if row >= 0}
+    text, _ = oracle.written(word, spelling.boundaries, spelling.inner_boundaries)
+    how = spelling.weighting, spelling.start_weight, spelling.end_weight
+    weights = oracle.span_weights(text, probs, rows, spelling.unseen_char_prob, *how)
     table = model.vectors.to_float32().astype(np.float64)
-    rows = [model.index.rows[model.index.find(subword)] for subword, _ in model.weights(word)]
-    return np.array([weight for _, weight in model.weights(word)]) @ table[rows]
+    return sum((weight * table[rows[subword]] for subword, weight in weights.items()), np.zeros(model.dims))
 
 
-@pytest.mark.parametrize("word", ["abcabc", "hgfedcba", "a", "hhhhhhhhhh", "abXcd", "bada"])
+@pytest.mark.parametrize("word", ["abcabc", "hgfedcba", "a", "hhhhhhhhhh", "abXcd", "bada", "ab-cd", "-"])
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int8"])
 def test_vector_is_the_weighted_sum_of_subword_vectors(model, word, dtype):
     held = model.compress(dtype=dtype)
-    if not held.coverage(word):
-        assert not held[word].any()
-        return
     assert held[word] == pytest.approx(by_hand(held, word), abs=1e-5)
     assert held[word].dtype == np.float32
 
@@ -196,8 +199,9 @@ def test_embedding_releases_the_gil(small, vectors):
     assert counted > 1000
 
 
-def test_kernels_run_as_plain_python_too(small, tmp_path):
-    small.save(tmp_path / "m")
+@pytest.mark.parametrize("model", ["default", "pbos"], indirect=True)
+def test_kernels_run_as_plain_python_too(model, tmp_path):
+    model.save(tmp_path / "m")
     code = (
         "import pbos, sys; m = pbos.load(sys.argv[1]); "
         "print(m['abcab'].tolist(), m.segment('abcab', 3), m.sample('abcab', 2, seed=1), m.entropy('abcab'), "
@@ -223,6 +227,21 @@ def test_min_count_drops_what_few_words_hold(small, vectors):
     before, after = small.vectors.to_float32(), pruned.vectors.to_float32()
     for row, node in enumerate(pruned.index.owners()):
         assert np.array_equal(after[row], before[small.index.rows[small.index.find(strings[node])]])
+    assert pruned["abcab"] == pytest.approx(by_hand(pruned, "abcab"), abs=1e-6)
+
+
+def test_min_count_keeps_the_vectors_that_subwords_share(vectors):
+    model = pbos.train(vectors)
+    pruned = model.compress(min_count=5)
+    strings = ["", *pruned.index.strings()]
+    marked = [f"<{word}>" for word in vectors.words]
+    expected = {s for s in model.index.strings() if sum(s in word for word in marked) >= 5} - {"<", ">"}
+    assert {strings[node] for node in pruned.index.owners()} == expected
+    before, after = model.vectors.to_float32(), pruned.vectors.to_float32()
+    for node in pruned.index.owners():
+        row = model.index.rows[model.index.find(strings[node])]
+        assert np.array_equal(after[pruned.index.rows[node]], before[row])
+    assert len(after) == len({model.index.rows[model.index.find(s)] for s in expected})
     assert pruned["abcab"] == pytest.approx(by_hand(pruned, "abcab"), abs=1e-6)
 
 
@@ -264,7 +283,7 @@ def test_what_cannot_be_compressed(small, options, message):
 
 
 def test_float16_refuses_what_it_cannot_hold():
-    model = pbos.train((["ab"], np.array([[1e6]])), epochs=1)
+    model = pbos.train((["ab"], np.array([[1e6]])), lam=1e-3)
     with pytest.raises(InputError, match="does not fit float16"):
         model.compress(dtype="float16")
 

@@ -35,7 +35,7 @@ def folder(model, tmp_path):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int8"])
-@pytest.mark.parametrize("preset", ["pbos", "bos"])
+@pytest.mark.parametrize("preset", ["default", "pbos", "bos"])
 def test_round_trip(dtype, preset, tmp_path):
     words = ["high", "higher", "lower", "e\u0301tude", "東京都"]
     settings = {"normalization": "NFKC", "unseen_char_prob": 0.02}
@@ -57,7 +57,7 @@ def test_round_trip(dtype, preset, tmp_path):
 
 def test_the_file_is_what_the_safetensors_library_reads(folder):
     tensors = load_file(folder / "model.safetensors")
-    mapped = storage.map_tensors(folder / "model.safetensors")
+    mapped = storage.map_tensors(folder / "model.safetensors", storage.LAYOUTS[2])
     assert tensors.keys() == mapped.keys()
     for name, array in tensors.items():
         assert np.array_equal(array, mapped[name])
@@ -67,17 +67,35 @@ def test_the_file_is_what_the_safetensors_library_reads(folder):
 def test_loading_maps_and_copies_nothing(folder):
     tensors, _ = storage.load_folder(folder)
     assert all(not array.flags.owndata and not array.flags.writeable for array in tensors.values())
+    assert not any(array.flags.owndata for array in pbos.load(folder).index.arrays)
 
 
-def test_golden_folder_of_format_1_loads():
-    """Written by version 0.1.0; every later version must read it and give these numbers."""
-    model = pbos.load(GOLDEN / "model-v1")
-    expected = json.loads((GOLDEN / "model-v1.json").read_text(encoding="utf-8"))
+@pytest.mark.parametrize("version", [1, 2])
+def test_golden_folders_load(version):
+    """Written when the format was new; every later version must read it and give these numbers."""
+    model = pbos.load(GOLDEN / f"model-v{version}")
+    expected = json.loads((GOLDEN / f"model-v{version}.json").read_text(encoding="utf-8"))
     assert model.words == expected["words"]
     for word, vector in expected["vectors"].items():
         assert model[word] == pytest.approx(vector, abs=1e-6)
     for word, pieces in expected["segmentations"].items():
         assert list(model.segment(word)[0].pieces) == pieces
+
+
+def test_a_folder_of_format_1_is_saved_as_format_2(tmp_path):
+    old = pbos.load(GOLDEN / "model-v1")
+    old.save(tmp_path / "m")
+    new = pbos.load(tmp_path / "m")
+    assert json.loads((tmp_path / "m" / "config.json").read_text(encoding="utf-8"))["format_version"] == 2
+    given = load_file(GOLDEN / "model-v1" / "model.safetensors")
+    assert load_file(tmp_path / "m" / "model.safetensors")["words.offsets"].dtype == np.uint32
+    assert np.array_equal(new.index.code_points, given["index.labels"])
+    assert np.array_equal(new.index.probs, given["index.probs"])
+    assert np.array_equal(new.index.rows, given["index.rows"])
+    ends = np.concatenate([[1], 1 + np.cumsum(np.bincount(new.index.parents()[1:], minlength=len(new.index) + 1))])
+    assert np.array_equal(ends, given["index.first_child"])
+    words = [*old.words, "highest", "x"]
+    assert np.array_equal(new.embed(words), old.embed(words))
 
 
 # -- what cannot be loaded ---------------------------------------------------------------------------------------------
@@ -117,7 +135,7 @@ DAMAGE = {
     "other format": (lambda f: change_config(f, format="other"), 'does not say "format": "pbos"'),
     "newer version": (
         lambda f: change_config(f, format_version=99),
-        "model format 99, this pbos reads up to 1: upgrade",
+        "model format 99, this pbos reads up to 2: upgrade",
     ),
     "no version": (lambda f: change_config(f, format_version="x"), "no valid format_version"),
     "other config": (lambda f: change_config(f, dims=7), "config.json belongs to model.safetensors"),
@@ -133,9 +151,16 @@ DAMAGE = {
     ),
     "missing tensor": (lambda f: change_tensors(f, index__rows=lambda a: None), "lacks the tensor index.rows"),
     "wrong type": (lambda f: change_tensors(f, index__rows=lambda a: a.astype(np.int64)), "index.rows has type I64"),
-    "wrong rank": (lambda f: change_tensors(f, index__probs=lambda a: a[None]), "expected F32 with 1 dimensions"),
+    "wrong rank": (lambda f: change_tensors(f, index__probs=lambda a: a[None]), "expected F32/U8 with 1 dimensions"),
     "short index": (lambda f: change_tensors(f, index__rows=lambda a: a[:-1]), "the subword index fits together"),
-    "bad root": (lambda f: change_tensors(f, index__first_child=lambda a: a + 1), "the subword index fits together"),
+    "bad root": (lambda f: change_tensors(f, index__blocks=lambda a: a + 1), "the subword index fits together"),
+    "bad end": (lambda f: change_tensors(f, index__children=lambda a: a + 1), "the subword index fits together"),
+    "few blocks": (lambda f: change_tensors(f, index__blocks=lambda a: a[:-1]), "the subword index fits together"),
+    "wide rows": (lambda f: change_tensors(f, index__rows=lambda a: np.tile(a, 5)), "the subword index fits together"),
+    "no levels": (
+        lambda f: change_tensors(f, index__probs=lambda a: a.astype(np.uint8), index__prob_levels=lambda a: a[:0]),
+        "the probabilities have their levels",
+    ),
     "bad offsets": (lambda f: change_tensors(f, words__offsets=lambda a: a + 1), "the words fit together"),
     "bad targets": (lambda f: change_tensors(f, target_vectors=lambda a: a[:-1]), "the target vectors fit the words"),
 }
@@ -164,23 +189,74 @@ def test_damaged_words_are_told_when_asked_for(folder):
         model.words  # noqa: B018
 
 
-def test_random_damage_never_crashes(model, tmp_path):
+def many_letters(n=600):
+    """A model with more letters, and more children of a node, than a byte can count."""
+    words = [chr(0x4E00 + i) + chr(0x4E00 + i % 7) for i in range(n)]
+    return pbos.train((words, np.ones((n, 2))), lam=1)
+
+
+WHOLE = {
+    "exact": lambda: pbos.train((["high", "higher", "low", "東京"], np.eye(4)), preset="pbos", epochs=5),
+    "levels": lambda: pbos.train((["high", "higher", "low", "東京"], np.eye(4)), lam=0.1),
+    "wide": many_letters,
+    "format 1": None,
+}
+
+
+@pytest.mark.parametrize("kind", WHOLE)
+def test_random_damage_never_crashes(kind, tmp_path):
     """Any byte may be wrong: loading or embedding gives an error or numbers, but never reads stray memory."""
-    model.save(tmp_path / "m")
+    if kind == "format 1":
+        shutil.copytree(GOLDEN / "model-v1", tmp_path / "m")
+    else:
+        WHOLE[kind]().save(tmp_path / "m")
     content = (tmp_path / "m" / "model.safetensors").read_bytes()
+    header = 8 + int.from_bytes(content[:8], "little")
     generator = random.Random(1)
     for _ in range(300):
         damaged = bytearray(content)
+        first = generator.choice([0, header])
         for _ in range(generator.choice([1, 10, 200])):
-            damaged[generator.randrange(len(damaged))] = generator.randrange(256)
+            damaged[generator.randrange(first, len(damaged))] = generator.randrange(256)
         (tmp_path / "m" / "model.safetensors").unlink()  # the old one may still be mapped
         (tmp_path / "m" / "model.safetensors").write_bytes(damaged)
         try:
             loaded = pbos.load(tmp_path / "m")
         except ModelError:
             continue
-        assert loaded.embed(["highest", "lowest", "東京", "x"]).shape[0] == 4
+        assert loaded.embed(["highest", "lowest", "東京", "x", "\u4e00\u4e01"]).shape[0] == 5
         loaded.segment("higher", 3)
+
+
+@pytest.mark.parametrize("prob", [np.inf, -np.inf, np.nan, 3e38, -1])
+@pytest.mark.parametrize("kind", ["exact", "levels"])
+def test_impossible_probabilities_give_some_numbers(prob, kind, tmp_path):
+    WHOLE[kind]().save(tmp_path / "m")
+    name = "index__probs" if kind == "exact" else "index__prob_levels"
+    change_tensors(tmp_path / "m", **{name: lambda a: np.full_like(a, prob)})
+    loaded = pbos.load(tmp_path / "m")
+    assert np.isfinite(loaded.embed(["highest", "low"])).all()
+    assert loaded.segment("higher", 3)
+    assert loaded.sample("higher", 3, seed=0)
+
+
+@pytest.mark.parametrize("name", ["alphabet", "labels", "children", "blocks", "rows"])
+@pytest.mark.parametrize("kind", ["exact", "wide"])
+def test_extreme_numbers_in_the_index_never_crash(name, kind, tmp_path):
+    WHOLE[kind]().save(tmp_path / "m")
+    generator = np.random.default_rng(0)
+
+    def harm(array):
+        some = generator.random(array.shape) < 0.5
+        some.flat[[0, -1]] = False
+        return np.where(some, np.iinfo(array.dtype).max, array)
+
+    change_tensors(tmp_path / "m", **{f"index__{name}": harm})
+    try:
+        loaded = pbos.load(tmp_path / "m")
+    except ModelError:
+        return
+    assert loaded.embed(["highest", "lowest", "東京", "\u4e00\u4e01"]).shape[0] == 4
 
 
 # -- saving ------------------------------------------------------------------------------------------------------------
@@ -247,7 +323,7 @@ MODELS = """
     vectors = [pbos.WordVectors(words, np.full((300, 16), x, np.float32)) for x in (1, 2)]
 """
 SAVE_FOREVER = """
-    models = [pbos.train(one, epochs=3) for one in vectors]
+    models = [pbos.train(one, preset="pbos", epochs=3) for one in vectors]
     print("ready", flush=True)
     while True:
         for model in models:
@@ -259,7 +335,8 @@ TRAIN_FOREVER = """
     print("ready", flush=True)
     while True:
         for x in (0, 1):
-            sys.argv[1:] = ["train", f"{sys.argv[-1]}-{x}.npz", "--epochs", "3", "-o", sys.argv[-1]]
+            options = ["--preset", "pbos", "--epochs", "3"]
+            sys.argv[1:] = ["train", f"{sys.argv[-1]}-{x}.npz", *options, "-o", sys.argv[-1]]
             try:
                 main()
             except SystemExit:
@@ -271,7 +348,8 @@ TRAIN_FOREVER = """
 def test_killed_at_any_point_a_whole_model_is_there(code, rounds, tmp_path):
     """SIGKILL at random moments: once there is a model, there is always a whole one, the old or the new."""
     words = [f"word{i}" for i in range(300)]
-    whole = [pbos.train((words, np.full((300, 16), x, np.float32)), epochs=3).embed(words) for x in (1, 2)]
+    given = [(words, np.full((300, 16), x, np.float32)) for x in (1, 2)]
+    whole = [pbos.train(one, preset="pbos", epochs=3).embed(words) for one in given]
     generator = random.Random(7)
     target = tmp_path / "m"
     for round_number in range(rounds):

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from pbos.errors import InputError
-from pbos.kernels import lattice
-from pbos.subwords import common, count_subwords, reestimated
+from pbos import Segmenter
+from pbos.kernels import lattice, trie
+from pbos.subwords import PROB_RANGE, common, count_subwords, reestimated
 from pbos.text import encode
 
 vocabularies = st.dictionaries(st.text("abcß東", min_size=1, max_size=7), st.floats(0, 1e9), min_size=1, max_size=12)
@@ -25,8 +25,9 @@ UNSEEN = 0.01
 
 
 def index_of(words, targets=(), **options):
+    codes = encode(list(words), options.get("boundaries", False))
     return count_subwords(
-        list(words), np.array(list(words.values()), float), np.array([w in targets for w in words]), **options
+        codes, np.array(list(words.values()), float), np.array([w in targets for w in words]), **options
     )
 
 
@@ -70,6 +71,89 @@ def test_pruning_keeps_what_enough_words_hold(words, least):
         assert pruned.rows[node] == node - 1
 
 
+@given(vocabularies, st.data())
+def test_pruning_keeps_the_way_to_what_it_keeps(words, data):
+    """Any strings may be kept; their beginnings and characters are there too, with nothing. Rows may be shared."""
+    index = index_of(words, words)
+    strings = list(index.strings())
+    rows = np.array([-1, *data.draw(st.lists(st.integers(-1, 5), min_size=len(strings), max_size=len(strings)))])
+    index = index.with_rows(rows.astype(np.int32))
+    kept = data.draw(st.sets(st.sampled_from(strings)))
+    pruned = index.pruned(np.array([False, *(s in kept for s in strings)]))
+    beginnings = {s[:end] for s in kept for end in range(1, len(s) + 1)}
+    assert set(pruned.strings()) == beginnings | {character for s in kept for character in s}
+    left = sorted({row for s in kept if (row := index.rows[index.find(s)]) >= 0})
+    for node, subword in enumerate(pruned.strings(), 1):
+        assert pruned.find(subword) == node
+        old = index.find(subword) if subword in kept else 0
+        assert pruned.probs[node] == (index.probs[old] if old else 0)
+        assert pruned.rows[node] == (left.index(index.rows[old]) if index.rows[old] >= 0 else -1)
+
+
+def test_more_letters_and_children_than_a_byte_counts():
+    random = np.random.default_rng(0)
+    words = {"".join(chr(0x4E00 + c) for c in [7, *random.integers(700, size=3)]): 1 for _ in range(1000)}
+    index, expected = index_of(words, words), oracle.count(words)
+    assert (index.arrays.labels.dtype, index.arrays.children.dtype) == (np.uint16, np.uint16)
+    assert probs_of(index) == pytest.approx(expected, rel=1e-6)
+    for node, subword in enumerate(index.strings(), 1):
+        assert index.find(subword) == node
+        assert index.subword(node) == subword
+    for start in expected:
+        for end in (chr(0x4E00), chr(0x4E00 + 699)):
+            assert (index.find(start + end) >= 0) == (start + end in expected)
+
+
+@pytest.mark.parametrize("largest", [0, 254, 255, 2**16 - 2, 2**16 - 1, 2**24 - 2, 2**24 - 1, 2**31 - 2])
+def test_rows_are_held_exactly(largest):
+    index = index_of({"abc": 1})
+    rows = np.array([-1, 0, largest, largest // 2, -1, largest // 3, 0], np.int32)
+    assert index.with_rows(rows).rows.tolist() == rows.tolist()
+    assert [trie.row_of(index.with_rows(rows).arrays.rows, node) for node in range(7)] == rows.tolist()
+    assert index.with_rows(rows).arrays.rows.shape == (7, -(-(largest + 1).bit_length() // 8))
+
+
+# Levels of probability ------------------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.floats(2.0**-126, 1, width=32), min_size=1, max_size=30), st.booleans())
+def test_probabilities_become_the_nearest_level(probs, with_zero):
+    strings = "".join(chr(0x4E00 + i) for i in range(len(probs) + with_zero))
+    table = dict(zip(strings, probs, strict=False))
+    index = oracle.index_of_table(table, set(strings))
+    rounded = index.with_prob_levels()
+    assert rounded.arrays.probs.dtype == np.uint8
+    assert rounded.arrays.prob_levels.shape == (256,)
+    least = max(min(probs), PROB_RANGE * max(probs))
+    step = np.log(max(probs) / least) / 254
+    for subword, p in probs_of(rounded).items():
+        if subword not in table:
+            assert p == 0
+        else:
+            assert abs(np.log(p / max(table[subword], least))) <= step / 2 + 1e-6
+    assert np.array_equal(rounded.rows, index.rows)
+    again = pickle.loads(pickle.dumps(rounded)).with_prob_levels()
+    assert np.array_equal(again.probs, rounded.probs)
+    keep = np.arange(len(index) + 1) % 2 == 1
+    pruned = rounded.pruned(keep)
+    assert pruned.arrays.probs.dtype == np.uint8
+    assert np.array_equal(pruned.probs[1:], rounded.probs[keep])
+
+
+def test_an_index_without_probabilities_has_levels_too():
+    assert not index_of({"abc": 0}).with_prob_levels().probs.any()
+
+
+def test_levels_change_the_posteriors_little():
+    words = {"high": 3, "higher": 2, "er": 1, "highest": 1, "low": 5, "lower": 2}
+    segmenter = Segmenter.from_counts(words)
+    rounded = Segmenter(segmenter.index.with_prob_levels(), segmenter.spelling)
+    for word in ("lowest", "higher", "zigher"):
+        exact = {(span.start, span.end): span.posterior for span in segmenter.lattice(word).spans}
+        found = {(span.start, span.end): span.posterior for span in rounded.lattice(word).spans}
+        assert found == pytest.approx(exact, rel=0.1)
+
+
 def test_unknown_strings_are_not_found():
     index = index_of({"abc": 1})
     for absent in ("d", "ac", "abcd", "東"):
@@ -94,14 +178,10 @@ def test_index_is_picklable_and_read_only():
 def test_common_subwords_and_all_characters_share_the_probability(words, least):
     index, table = index_of(words, words), oracle.count(words)
     kept = {s: p for s, p in table.items() if len(s) == 1 or sum(s in word for word in words) >= least}
-    if max(map(len, table)) > 1 and max(map(len, kept)) == 1:
-        with pytest.raises(InputError, match=f"min_count {least} would leave single characters only"):
-            common(index, encode(list(words)), least)
-        return
     found = common(index, encode(list(words)), least)
-    expected = {subword: p / sum(kept.values()) for subword, p in kept.items()}
+    expected = {subword: kept.get(subword, 0) / sum(kept.values()) for subword in table}
     assert probs_of(found) == pytest.approx(expected, rel=1e-6)
-    assert found.rows.tolist() == list(range(-1, len(found)))
+    assert np.array_equal(found.rows, index.rows)
 
 
 # EM -------------------------------------------------------------------------------------------------------------------
@@ -143,7 +223,7 @@ def test_expected_counts_spell_the_words(words, table):
     """Each letter of each word is in one piece: with every letter known, the expected counts cover all of them."""
     table = {**{letter: 0.5 for letter in "abé"}, **table}
     index, counts = oracle.index_of_table(table, set()), np.array(list(words.values()), float)
-    sums = lattice.expected_counts(index.first_child, index.labels, index.probs, UNSEEN, *encode(list(words)), counts)
+    sums = lattice.expected_counts(index.arrays, UNSEEN, *encode(list(words)), counts)
     letters = sum(n * len(word) for word, n in words.items())
     assert sum(sums[1:] * [len(subword) for subword in index.strings()]) == pytest.approx(letters)
     assert sums[0] == 0
@@ -154,7 +234,7 @@ def test_no_round_of_em_makes_the_words_less_probable(words, common_only):
     index = index_of(words)
     if common_only:
         keep = index.holders(encode(list(words))) >= 2
-        keep[: index.first_child[1]] = True
+        keep[: index.alphabet.size + 1] = True
         index = index.pruned(keep)
     letters = sum(n * len(word) for word, n in words.items())
     before = -np.inf

@@ -1,6 +1,9 @@
-"""Training: SGD against the textbook, thread counts, presets, and what cannot be trained."""
+"""Training: both solvers against the textbook, thread counts, presets, and what cannot be trained."""
 
 import filecmp
+import functools
+import json
+from collections import defaultdict
 
 import numpy as np
 import oracle
@@ -8,7 +11,10 @@ import pytest
 
 import pbos
 from pbos import InputError, PbosWarning, WordCounts, WordVectors
-from pbos.training import PRESETS
+from pbos.solvers import LAMS, Ridge
+from pbos.training import PRESETS, Preset
+
+PAPER = ["pbos", "pbos-n", "bos"]
 
 
 @pytest.fixture(scope="module")
@@ -21,15 +27,39 @@ def real(shared_data):
     )
 
 
-@pytest.mark.parametrize("preset", PRESETS)
+@pytest.fixture(scope="module")
+def few(real):
+    """The same with fewer counts, for tests that train often."""
+    vectors, counts = real
+    return vectors, WordCounts(counts.words[:2000], counts.counts[:2000])
+
+
+@pytest.fixture
+def tight(monkeypatch):
+    """Have ridge regression solved to the last digit."""
+    solve = functools.partialmethod(Ridge.solve, tolerance=1e-7, max_iterations=3000)
+    monkeypatch.setattr(Ridge, "solve", solve)
+
+
+def rows_of(model):
+    """The row of every subword that owns a vector."""
+    strings = ["", *model.index.strings()]
+    return {strings[node]: int(model.index.rows[node]) for node in model.index.owners()}
+
+
+def probs_of(model):
+    return dict(zip(model.index.strings(), model.index.probs[1:].tolist(), strict=True))
+
+
+@pytest.mark.parametrize("preset", PAPER)
 def test_sgd_equals_the_textbook(real, preset):
     """Five epochs on real vectors, every subword vector within 1e-5 of a plain NumPy loop in float64."""
     vectors, _ = real
     model = pbos.train(vectors, preset=preset, epochs=5, seed=3)
 
     zipf = {word: 1 / rank for rank, word in enumerate(vectors.words, 1)}
-    strings = ["", *model.index.strings()]
-    owners = {strings[node]: row for row, node in enumerate(model.index.owners())}
+    owners = rows_of(model)
+    assert sorted(owners.values()) == list(range(len(owners)))  # each has a vector of its own
     if preset == "bos":
         words = [f"<{word}>" for word in vectors.words]
         assert set(owners) == {
@@ -57,19 +87,28 @@ def test_sgd_equals_the_textbook(real, preset):
 def test_counts_and_vectors_are_two_sets(real):
     """Probabilities come from all counted words, vectors only from the words that have one."""
     vectors, counts = real
-    model = pbos.train(vectors, counts, epochs=1)
+    model = pbos.train(vectors, counts, preset="pbos", epochs=1)
     owners = {w[i:j] for w in vectors.words for i in range(len(w)) for j in range(i + 1, len(w) + 1)}
-    strings = ["", *model.index.strings()]
-    assert {strings[node] for node in model.index.owners()} == owners
+    assert set(rows_of(model)) == owners
     assert model.index.probs[model.index.find("pineapple")] > 0
     assert model.index.rows[model.index.find("pineapple")] == -1
 
 
-@pytest.mark.parametrize("preset", PRESETS)
-def test_same_bytes_for_any_number_of_threads_and_every_run(real, preset, tmp_path):
-    vectors, counts = real
+@pytest.mark.parametrize(
+    ("preset", "settings"),
+    [
+        ("default", {}),
+        ("default", {"max_vectors": 100, "lam": 0.3}),
+        ("default", {"max_vectors": 100, "heldout": 0.1, "keep_targets": True}),
+        ("default", {"solver": "sgd", "epochs": 3}),
+        *((preset, {"epochs": 3}) for preset in PAPER),
+        ("pbos", {"solver": "ridge"}),
+    ],
+)
+def test_same_bytes_for_any_number_of_threads_and_every_run(few, preset, settings, tmp_path):
+    vectors, counts = few
     for name, threads in {"one": 1, "two": 2, "three": 3, "again": 2}.items():
-        pbos.train(vectors, counts, preset=preset, epochs=3, threads=threads).save(tmp_path / name)
+        pbos.train(vectors, counts, preset=preset, threads=threads, **settings).save(tmp_path / name)
     for name in ("two", "three", "again"):
         _, mismatch, errors = filecmp.cmpfiles(
             tmp_path / "one", tmp_path / name, ["model.safetensors", "config.json", "README.md"], shallow=False
@@ -79,7 +118,7 @@ def test_same_bytes_for_any_number_of_threads_and_every_run(real, preset, tmp_pa
 
 def test_seed_changes_the_order(real):
     vectors, _ = real
-    first, second = (pbos.train(vectors, epochs=2, seed=seed)["the"] for seed in (0, 1))
+    first, second = (pbos.train(vectors, preset="pbos", epochs=2, seed=seed)["the"] for seed in (0, 1))
     assert not np.array_equal(first, second)
 
 
@@ -94,25 +133,31 @@ def test_presets_are_the_papers():
     )
     assert (bos.weighting, bos.min_len, bos.max_len, bos.boundaries, bos.unit_length) == ("uniform", 3, 6, True, False)
     assert n.unit_length
-    assert all(preset.epochs == 50 and preset.lr == 1 for preset in PRESETS.values())
+    for name in PAPER:
+        preset = PRESETS[name]
+        assert (preset.solver, preset.epochs, preset.lr) == ("sgd", 50, 1)
+        assert (preset.types, preset.min_piece_count, preset.em_rounds, preset.min_count) == (False, 1, 0, 1)
+        assert (preset.merge, preset.max_vectors, preset.inner_boundaries) == (False, None, False)
+        assert preset.start_weight == preset.end_weight == 1
     assert pbos_.unseen_char_prob == n.unseen_char_prob == 0.01
 
 
 def test_loss_falls_and_is_reported(real):
     vectors, _ = real
-    losses = pbos.train(vectors, epochs=10).info["training"]["losses"]
+    losses = pbos.train(vectors, preset="pbos", epochs=10).info["training"]["losses"]
     assert len(losses) == 10
     assert losses[-1] < losses[0] / 2
 
 
 def test_the_first_loss_is_the_mean_square_of_one_word():
-    model = pbos.train((["ab"], np.array([[3.0, 4.0]])), epochs=1)
+    model = pbos.train((["ab"], np.array([[3.0, 4.0]])), preset="pbos", epochs=1)
     assert model.info["training"]["losses"] == [12.5]
 
 
-def test_held_out_words_are_not_trained_on(real):
+@pytest.mark.parametrize("preset", PRESETS)
+def test_held_out_words_are_not_trained_on(real, preset):
     vectors, _ = real
-    model = pbos.train(vectors, epochs=5, heldout=0.1, seed=1)
+    model = pbos.train(vectors, preset=preset, epochs=5, heldout=0.1, seed=1)
     hidden = [word for word in vectors.words if word not in model]
     assert len(hidden) == 15
     assert len(model.words) == 135
@@ -125,7 +170,7 @@ def test_held_out_words_are_not_trained_on(real):
 
 def test_min_count_keeps_what_enough_words_hold(real):
     vectors, counts = real
-    model = pbos.train(vectors, counts, epochs=1, min_count=3)
+    model = pbos.train(vectors, counts, preset="pbos", epochs=1, min_count=3)
     held = {s: sum(s in word for word in vectors.words) for s in model.index.strings()}
     assert min(held.values()) == 3
     assert len(model.vectors) == len(model.index) == len(held)
@@ -133,37 +178,268 @@ def test_min_count_keeps_what_enough_words_hold(real):
 
 def test_words_that_become_equal_are_dropped_with_a_warning():
     with pytest.warns(PbosWarning, match="1 words are the same as an earlier one after casefold"):
-        model = pbos.train((["The", "the", "a"], np.eye(3)), normalization="casefold", epochs=300)
+        model = pbos.train((["The", "the", "a"], np.eye(3)), preset="pbos", normalization="casefold", epochs=300)
     assert model.words == ["the", "a"]
     assert model["THE"] == pytest.approx([1, 0, 0], abs=0.05)
 
 
 def test_counts_of_another_language_are_noticed():
     with pytest.warns(PbosWarning, match="only 0 of 2 words with a vector have a count"):
-        pbos.train((["high", "low"], np.eye(2)), {"дом": 3}, epochs=1)
+        pbos.train((["high", "low"], np.eye(2)), {"дом": 3})
 
 
 def test_limit_takes_the_first_words(real, shared_data):
     vectors, _ = real
-    assert pbos.train(vectors, epochs=1, limit=10).words == vectors.words[:10]
-    assert pbos.train(shared_data / "vectors" / "minilm-en", epochs=1, limit=10).words == vectors.words[:10]
+    assert pbos.train(vectors, limit=10).words == vectors.words[:10]
+    assert pbos.train(shared_data / "vectors" / "minilm-en", limit=10).words == vectors.words[:10]
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"preset": "nope"}, "unknown preset 'nope'; choose one of: pbos, pbos-n, bos"),
+        ({"preset": "nope"}, "unknown preset 'nope'; choose one of: default, pbos, pbos-n, bos"),
         ({"epoch": 3}, "unknown setting 'epoch'; the settings are: normalization"),
-        ({"epochs": 0}, "need epochs >= 1"),
-        ({"lr": 0.0}, "lr > 0"),
         ({"heldout": 1.0}, "heldout must be"),
         ({"heldout": 0.9}, "would leave none"),
         ({"threads": 0}, "threads must be at least 1"),
-        ({"min_len": 9}, "no subword of at least 9 characters"),
-        ({"lr": 1e30}, "training diverged"),
+        ({"min_len": 9}, "no subword of at least 9 characters is held by at least 1 training words"),
+        ({"min_count": 9}, "no subword of at least 1 characters is held by at least 9 training words"),
+        ({"preset": "pbos", "lr": 1e30}, "training diverged"),
     ],
 )
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_what_cannot_be_trained(options, message):
     with pytest.raises(InputError, match=message):
         pbos.train((["ab", "ba"], np.eye(2)), **options)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"epochs": 0}, "epochs must be at least 1, got 0"),
+        ({"min_count": 0}, "min_count must be at least 1, got 0"),
+        ({"min_piece_count": 0}, "min_piece_count must be at least 1, got 0"),
+        ({"max_vectors": 0}, "max_vectors must be at least 1, got 0"),
+        ({"em_rounds": -1}, "em_rounds must be at least 0, got -1"),
+        ({"lr": 0.0}, "lr must be above 0, got 0.0"),
+        ({"lr": float("nan")}, "lr must be above 0, got nan"),
+        ({"solver": "lsqr"}, "unknown solver 'lsqr'; choose one of: sgd, ridge"),
+        ({"lam": 0}, 'lam must be a number above 0, or "auto", got 0'),
+        ({"lam": float("inf")}, 'lam must be a number above 0, or "auto", got inf'),
+        ({"lam": "best"}, "lam must be a number above 0, or \"auto\", got 'best'"),
+        ({"lam": None}, 'lam must be a number above 0, or "auto", got None'),
+        (
+            {"unit_length": True, "solver": "ridge"},
+            'unit_length is for solver="sgd" only: ridge regression needs words that are plain sums',
+        ),
+        ({"weighting": "x"}, "unknown weighting 'x'; choose one of: posterior, uniform, both"),
+    ],
+)
+def test_settings_that_make_no_sense(settings, message):
+    with pytest.raises(InputError) as error:
+        Preset(**settings)
+    assert str(error.value) == message
+
+
+# The default ----------------------------------------------------------------------------------------------------------
+
+WORDS = (
+    *("high", "higher", "highest", "low", "lower", "lowest", "slow", "slower", "read", "reader", "reads", "rereads"),
+    *("x-ray", "ray", "rays", "x", "well-read", "well", "banana", "bananas", "don't", "do", "naïve", "हिन्दी", "art"),
+)
+OTHERS = ("hi-low", "slowest", "nana", "readers", "-", "हि", "Ω", "high-ray", "do")
+
+
+class ByHand:
+    """The default preset from dictionaries: subword probabilities, weights, merged columns, a dense solution."""
+
+    def __init__(self, words, targets, lam, max_vectors=None):
+        self.texts = [oracle.written(word, True, True)[0] for word in words]
+        self.targets, self.lam = targets, lam
+        table = oracle.count(dict.fromkeys(self.texts, 1.0))
+        for subword in table:
+            if len(subword) > 1 and sum(subword in text for text in self.texts) < 2:
+                table[subword] = 0.0
+        self.fit(table, set(table) - {"<", ">"})
+        if max_vectors is not None:
+            squares = (self.matrix**2).sum(axis=0) * (self.vectors**2).sum(axis=1)
+            best = set(np.argsort(-squares)[:max_vectors].tolist())
+            kept = {subword for subword, row in self.rows.items() if row in best}
+            self.fit({s: p for s, p in self.table.items() if s in kept or len(s) == 1}, kept)
+
+    def fit(self, table, owners):
+        total = sum(table.values())
+        table = {subword: p / total for subword, p in table.items()}
+        self.table = oracle.em(dict.fromkeys(self.texts, 1.0), table, 2, 0.01)
+        groups = defaultdict(list)
+        for subword in owners:
+            groups[tuple(subword in text for text in self.texts)].append(subword)
+        self.rows = {subword: row for row, group in enumerate(groups.values()) for subword in group}
+        self.matrix = np.array([self.weigh(text) for text in self.texts])
+        penalty = np.zeros(len(groups))
+        for subword, row in self.rows.items():
+            penalty[row] += (4 if subword[0] == "<" else 1) * (2 if subword[-1] == ">" else 1)
+        left = self.matrix.T @ self.matrix + self.lam * np.diag(penalty)
+        self.vectors = np.linalg.solve(left, self.matrix.T @ self.targets)
+
+    def weigh(self, text):
+        row = np.zeros(max(self.rows.values()) + 1)
+        for subword, weight in oracle.span_weights(text, self.table, self.rows, 0.01, "both", 4, 2).items():
+            row[self.rows[subword]] += weight
+        return row
+
+    def embed(self, words):
+        return np.array([self.weigh(oracle.written(word, True, True)[0]) @ self.vectors for word in words])
+
+
+@pytest.mark.parametrize(("max_vectors", "lam"), [(None, 0.01), (40, 0.01), (12, 0.001), (1, 0.1)])
+def test_the_default_equals_the_textbook(max_vectors, lam, tight):
+    targets = np.random.default_rng(2).normal(size=(len(WORDS), 5)).astype(np.float32)
+    expected = ByHand(WORDS, targets, lam, max_vectors)
+    model = pbos.train((WORDS, targets), lam=lam, max_vectors=max_vectors, round_probs=False)
+    probs, rows = probs_of(model), rows_of(model)
+    assert {s for s, p in expected.table.items() if p > 0} <= probs.keys()
+    assert probs == pytest.approx({s: expected.table.get(s, 0) for s in probs}, rel=1e-4, abs=1e-37)
+    assert rows.keys() == expected.rows.keys()
+    assert len(model.vectors) == len(expected.vectors) <= (max_vectors or np.inf)
+    trained = model.vectors.to_float32()
+    for subword, row in expected.rows.items():
+        assert trained[rows[subword]] == pytest.approx(expected.vectors[row], abs=1e-4), subword
+    assert model.embed([*WORDS, *OTHERS]) == pytest.approx(expected.embed([*WORDS, *OTHERS]), abs=1e-4)
+
+
+def test_rounded_probabilities_are_near_and_few(real):
+    vectors, _ = real
+    exact, rounded = (probs_of(pbos.train(vectors, lam=1, round_probs=to)) for to in (False, True))
+    assert exact.keys() == rounded.keys()
+    assert len(set(rounded.values())) <= 256 < len(set(exact.values()))
+    least = 1e-12 * max(exact.values())
+    for subword, p in exact.items():
+        assert (rounded[subword] > 0) == (p > 0)
+        assert rounded[subword] == pytest.approx(max(p, least) if p else 0, rel=0.06), subword
+
+
+def test_lam_and_what_was_tried_are_told(real, tmp_path):
+    vectors, _ = real
+    model = pbos.train(vectors)
+    training = model.info["training"]
+    assert list(training["lams"]) == [f"{lam:g}" for lam in LAMS]
+    assert f"{training['lam']:g}" in training["lams"]
+    assert model.info["lam"] == "auto"
+    assert 0 < training["residual"] <= 0.02
+    model.save(tmp_path / "m")
+    config = json.loads((tmp_path / "m" / "config.json").read_text(encoding="utf-8"))
+    assert config["info"]["training"] == training
+    card = (tmp_path / "m" / "README.md").read_text(encoding="utf-8").splitlines()
+    tried = ", ".join(f"{lam}: {score}" for lam, score in training["lams"].items())
+    for line in (f"lam: {training['lam']}", f"residual: {training['residual']}", "seed: 0", "solver: ridge"):
+        assert card.count(f"- {line}") == 1
+    assert f"- cosine of words set aside, by lam: {tried}" in card
+
+
+def test_a_given_lam_is_used_and_nothing_tried(real):
+    vectors, _ = real
+    model = pbos.train(vectors, lam=2)
+    assert model.info["training"]["lam"] == 2
+    assert "lams" not in model.info["training"]
+    assert "by lam" not in model.card()
+
+
+def test_one_word_is_enough():
+    model = pbos.train((["ab"], np.array([[3.0, 4.0]])))
+    assert model["ab"] / np.linalg.norm(model["ab"]) == pytest.approx([0.6, 0.8])
+    assert model.info["training"]["lam"] == min(LAMS)
+
+
+@pytest.mark.parametrize("solver", ["ridge", "sgd"])
+def test_words_may_have_no_weights(solver):
+    """Only single letters have a probability here, and only longer subwords own a vector."""
+    words = ["abc", "bcd", "cde"]
+    model = pbos.train((words, np.eye(3)), preset="pbos", min_len=3, min_piece_count=5, solver=solver)
+    assert not model.embed(words).any()
+
+
+def test_without_boundaries_there_is_nothing_to_weigh_more(real):
+    vectors, _ = real
+    model = pbos.train(vectors, boundaries=False, lam=1)
+    assert not any(mark in subword for subword in model.index.strings() for mark in "<>")
+    spelling = model.spelling
+    assert (spelling.inner_boundaries, spelling.start_weight, spelling.end_weight) == (False, 1, 1)
+    with pytest.raises(InputError, match="need boundaries=True"):
+        pbos.train(vectors, boundaries=False, start_weight=2.0)
+
+
+# Merging --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("settings", [{}, {"weighting": "uniform"}, {"min_len": 2, "max_len": 4}])
+def test_subwords_share_a_vector_if_the_same_words_hold_them(real, settings):
+    vectors, _ = real
+    model = pbos.train(vectors, lam=1, **settings)
+    texts = [oracle.written(word, True, True)[0] for word in vectors.words]
+    holders = {subword: frozenset(i for i, t in enumerate(texts) if subword in t) for subword in rows_of(model)}
+    assert all(holders.values())
+    pairs = {(row, holders[subword]) for subword, row in rows_of(model).items()}
+    assert len(pairs) == len({row for row, _ in pairs}) == len({words for _, words in pairs}) == len(model.vectors)
+
+
+def test_without_merging_every_subword_has_its_own(real):
+    vectors, _ = real
+    model = pbos.train(vectors, lam=1, merge=False)
+    assert sorted(rows_of(model).values()) == list(range(len(model.vectors)))
+
+
+def test_merging_changes_no_vector_where_subwords_weigh_alike(tight):
+    """Columns that are the same but for factors, which the penalties have too, get the same vectors; merged, theirs.
+
+    So it is with uniform weights and no subword twice in a word.
+    """
+    random = np.random.default_rng(1)
+    words = sorted({"".join(random.permutation(list("abcdefg"))[: random.integers(2, 6)]) for _ in range(60)})
+    targets = random.normal(size=(len(words), 4)).astype(np.float32)
+    settings = {"weighting": "uniform", "lam": 0.02}
+    merged = pbos.train((words, targets), **settings)
+    apart = pbos.train((words, targets), merge=False, **settings)
+    assert len(merged.vectors) < len(apart.vectors)
+    rows, own_rows = rows_of(merged), rows_of(apart)
+    assert rows.keys() == own_rows.keys()
+    shared = merged.vectors.to_float32()[[rows[subword] for subword in rows]]
+    own = apart.vectors.to_float32()[[own_rows[subword] for subword in rows]]
+    assert np.abs(shared - own).max() < 1e-4
+    others = [*words, "abcdefg", "gab", "abab", "zz", "a-b"]
+    assert merged.embed(others) == pytest.approx(apart.embed(others), abs=1e-4)
+
+
+# Fewer vectors --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("preset", "solver"), [("default", "ridge"), ("pbos", "sgd"), ("bos", "ridge")])
+@pytest.mark.parametrize("max_vectors", [1, 50, 300])
+def test_at_most_so_many_vectors(few, preset, solver, max_vectors, tmp_path):
+    vectors, counts = few
+    settings = {"preset": preset, "solver": solver, "epochs": 5, "keep_targets": True}
+    before = pbos.train(vectors, counts, **settings)
+    model = pbos.train(vectors, counts, max_vectors=max_vectors, **settings)
+    assert len(before.vectors) > max_vectors
+    assert len(model.vectors) == len(set(rows_of(model).values())) <= max_vectors
+    assert rows_of(model).keys() <= rows_of(before).keys()
+    probs = probs_of(model)
+    assert all(probs[s] > 0 for s, p in probs_of(before).items() if len(s) == 1 and p > 0)
+    assert sum(probs.values()) == pytest.approx(1, abs=0.06 if preset == "default" else 1e-5)  # rounded, or not
+    for word in (*vectors.words[:20], "unheard-of", "Ω", "x"):
+        assert "".join(model.segment(word)[0].pieces) == word
+    assert np.isfinite(model.embed([*vectors.words, "unheard-of", "Ω"])).all()
+    model.save(tmp_path / "m")
+    loaded = pbos.load(tmp_path / "m")
+    words = [*vectors.words, "unheard-of"]
+    for exact in (False, True):
+        assert np.array_equal(loaded.embed(words, exact=exact), model.embed(words, exact=exact))
+    assert np.array_equal(loaded.embed(vectors.words, exact=True), vectors.vectors)
+
+
+def test_enough_vectors_change_nothing(real, tmp_path):
+    vectors, _ = real
+    model = pbos.train(vectors, lam=1)
+    same = pbos.train(vectors, lam=1, max_vectors=len(model.vectors))
+    assert np.array_equal(same.vectors.values, model.vectors.values)
+    assert rows_of(same) == rows_of(model)

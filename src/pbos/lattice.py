@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator
 from functools import cached_property
@@ -13,12 +14,15 @@ import numpy.typing as npt
 
 from pbos.errors import InputError
 from pbos.kernels import lattice as kernels
+from pbos.spelling import Spelling
 from pbos.subwords import SubwordIndex
-from pbos.text import BOUNDARIES, encode
 
 
 class Segmentation(NamedTuple):
-    """One way to cut a word, and its probability p(g|w) among all ways to cut that word."""
+    """One way to cut a word, and its probability p(g|w) among all ways to cut that word.
+
+    The pieces are without boundary marks: together they are the word.
+    """
 
     pieces: tuple[str, ...]
     probability: float
@@ -48,35 +52,29 @@ class Lattice:
         word: The word as it is cut: normalised, with boundary marks if the model uses them.
     """
 
-    def __init__(
-        self, index: SubwordIndex, word: str, *, uniform: bool, unseen_char_prob: float, boundaries: bool
-    ) -> None:
-        left, right = BOUNDARIES if boundaries else ("", "")
-        self.word = f"{left}{word}{right}"
-        self._inner = slice(len(left), len(self.word) - len(right))  # the word without its marks
-        self._uniform = uniform
-        starts, ends, nodes, probs = kernels.find_spans(
-            index.first_child, index.labels, index.probs, unseen_char_prob, encode([self.word]).codes
-        )
+    def __init__(self, index: SubwordIndex, word: str, spelling: Spelling) -> None:
+        self.word, self._is_mark = spelling.write(word)
+        unseen_char_prob, *weighting = spelling.numbers
+        codes = spelling.codes([word]).codes
+        starts, ends, nodes, probs = kernels.find_spans(index.arrays, unseen_char_prob, codes)
         self._starts: npt.NDArray[np.int64] = starts  # (length + 1,) spans of position i: _starts[i]:_starts[i + 1]
         self._ends: npt.NDArray[np.int32] = ends  # (n_spans,)
         self._probs: npt.NDArray[np.float64] = probs  # (n_spans,)
-        self._rows = np.where(nodes >= 0, index.rows[nodes], -1)  # (n_spans,)
+        weights, _ = kernels.span_weights(codes, starts, ends, nodes, probs, index.arrays.rows, *weighting)
+        self._weights: npt.NDArray[np.float64] = weights / weights.sum() if weights.any() else weights  # (n_spans,)
 
     @cached_property
     def _begins(self) -> npt.NDArray[np.int64]:  # (n_spans,)
         return np.repeat(np.arange(len(self.word)), np.diff(self._starts))
 
     @cached_property
+    def _letters(self) -> npt.NDArray[np.int64]:  # (length + 1,) how many come before each position
+        return np.concatenate([[0], np.cumsum(~self._is_mark)])
+
+    @cached_property
     def _posteriors(self) -> npt.NDArray[np.float64]:  # (n_spans,)
         posteriors: npt.NDArray[np.float64] = kernels.posteriors(self._starts, self._ends, self._probs)
         return posteriors
-
-    @cached_property
-    def _weights(self) -> npt.NDArray[np.float64]:  # (n_spans,)
-        weights = np.where(self._rows >= 0, 1.0 if self._uniform else self._posteriors, 0.0)
-        total = weights.sum()
-        return weights / total if total > 0 else weights
 
     @cached_property
     def _log_total(self) -> float:
@@ -93,19 +91,30 @@ class Lattice:
         return Span(start, end, self.word[start:end], *values)
 
     def best(self, n: int = 1) -> list[Segmentation]:
-        """Return the n most probable segmentations, exactly, best first (fewer if the word has fewer)."""
+        """Return the n most probable segmentations, best first (fewer if the word has fewer).
+
+        Where words have boundary marks, a mark can be a piece by itself or go with its neighbour: these are the same
+        segmentation of the word. They are looked for among the 4 n that have the most probable single way.
+        """
         if n < 1:
             raise InputError(f"n must be at least 1, got {n}")
-        possible = 2 ** min(len(self.word) - 1, 62)
-        scores, spans, ranks, found = kernels.best_paths(self._starts, self._ends, self._probs, min(n, possible))
+        looked_at = n * (4 if self._is_mark.any() else 1)
+        possible = 2 ** min(len(self.word) - int(self._is_mark.sum()) - 1, 62)
+        found = map(self._segmentation, self._paths(min(looked_at, possible)))
+        return sorted(found, key=lambda segmentation: -segmentation.probability)[:n]
+
+    def _paths(self, n: int) -> list[list[int]]:
+        """Return the spans of the n most probable ways through the lattice that have different pieces, best first."""
+        keys = np.random.default_rng(0).integers(1 << 63, size=len(self.word) + 1, dtype=np.int64)
+        _, spans, ranks, found = kernels.best_paths(self._starts, self._ends, self._probs, self._letters, keys, n)
         result = []
         for rank in range(found[0]):
             path, position, way = [], 0, rank
             while position < len(self.word):
                 span = spans[position, way]
                 way, position = ranks[position, way], self._ends[span]
-                path.append(span)
-            result.append(self._segmentation(path, float(scores[0, rank])))
+                path.append(int(span))
+            result.append(path)
         return result
 
     def sample(self, k: int = 1, seed: int | None = None) -> list[Segmentation]:
@@ -115,17 +124,29 @@ class Lattice:
         backward, exponents = kernels.backward_values(self._starts, self._ends, self._probs)
         random = np.random.default_rng(seed)
         path = np.zeros(len(self.word), np.int64)
+        segmentations: dict[tuple[int, ...], Segmentation] = {}  # by their spans; the same ones come again and again
         result = []
         for _ in range(k):
             uniforms = random.random(len(self.word))
             size = kernels.sample_path(self._starts, self._ends, self._probs, backward, exponents, uniforms, path)
-            chosen = path[:size].tolist()
-            result.append(self._segmentation(chosen, float(np.log(self._probs[chosen]).sum())))
+            spans = tuple(path[:size].tolist())
+            if spans not in segmentations:
+                segmentations[spans] = self._segmentation(list(spans))
+            result.append(segmentations[spans])
         return result
 
-    def _segmentation(self, spans: list[int], score: float) -> Segmentation:
-        begins, ends = self._begins[spans].tolist(), self._ends[spans].tolist()
-        pieces = tuple(self.word[begin:end] for begin, end in zip(begins, ends, strict=True))
+    def _segmentation(self, spans: list[int]) -> Segmentation:
+        """Return the segmentation that a way through the lattice stands for: its pieces without marks.
+
+        Its probability is that of all ways that have the same pieces, and marks as they like.
+        """
+        begins, ends = self._letters[self._begins], self._letters[self._ends]
+        cuts = np.unique([begins[spans], ends[spans]])
+        fits = (begins == ends) | ((np.searchsorted(cuts, begins) + 1 == np.searchsorted(cuts, ends))
+                                   & np.isin(begins, cuts) & np.isin(ends, cuts))  # fmt: skip
+        score = float(kernels.log_total(self._starts, self._ends, np.where(fits, self._probs, 0.0)))
+        word = "".join(character for character, mark in zip(self.word, self._is_mark, strict=True) if not mark)
+        pieces = tuple(word[begin:end] for begin, end in itertools.pairwise(cuts.tolist()))
         return Segmentation(pieces, math.exp(min(score - self._log_total, 0.0)))
 
     def entropy(self) -> float:
@@ -150,7 +171,7 @@ class Lattice:
         depth = np.zeros(len(self.word) + 1, np.int64)
         np.add.at(depth, self._begins[used], 1)
         np.add.at(depth, self._ends[used], -1)
-        return float((np.cumsum(depth[:-1]) > 0)[self._inner].mean())
+        return float((np.cumsum(depth[:-1]) > 0)[~self._is_mark].mean())
 
     def to_dict(self, n: int = 5) -> dict[str, Any]:
         """Return everything as plain data, ready for JSON."""
@@ -173,7 +194,7 @@ class Lattice:
 
     def _svg_parts(self, least: float) -> Iterator[str]:
         step, margin = 36, 24
-        best = set(_boundaries(self.best(1)[0].pieces))
+        best = {(self._begins[k], self._ends[k]) for k in self._paths(1)[0]}
         spans = [self._span(k) for k in np.flatnonzero(self._posteriors >= least).tolist()]
         highest = max((span.end - span.start for span in spans), default=1)
         base = margin + highest * step // 2
@@ -204,10 +225,3 @@ class Lattice:
 
     def __repr__(self) -> str:
         return f"<Lattice {self.word!r}: {self._ends.size} spans, best {self.best(1)[0]}>"
-
-
-def _boundaries(pieces: tuple[str, ...]) -> Iterator[tuple[int, int]]:
-    position = 0
-    for piece in pieces:
-        yield position, position + len(piece)
-        position += len(piece)

@@ -15,11 +15,14 @@ import numpy.typing as npt
 from pbos import storage
 from pbos.errors import InputError, ModelError
 from pbos.kernels import lattice as kernels
-from pbos.segmenter import Segmenter, Spelling
+from pbos.kernels.trie import IndexArrays
+from pbos.segmenter import Segmenter
+from pbos.spelling import Spelling
 from pbos.subword_vectors import FloatMatrix, SubwordVectors
 from pbos.subwords import SubwordIndex
-from pbos.text import as_words, normalize, unpack_strings
-from pbos.weights import CHUNK, in_threads, slice_codes
+from pbos.text import PackedStrings, as_words, normalize, unpack_strings
+from pbos.threads import in_threads
+from pbos.weights import CHUNK
 
 EMBEDDED = Path(__file__).parent / "data" / "english"
 NEAR_ZERO = 1e-6  # a vector shorter than this has no direction
@@ -42,7 +45,7 @@ class Model(Segmenter):
         index: SubwordIndex,
         spelling: Spelling,
         vectors: SubwordVectors,
-        packed_words: tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]],
+        packed_words: PackedStrings,
         target_vectors: FloatMatrix | None = None,
         info: dict[str, Any] | None = None,
     ) -> None:
@@ -94,13 +97,10 @@ class Model(Segmenter):
                 f"got {out.dtype} {out.shape}"
             )
         codes = self.spelling.codes(words)
-        uniform = self.spelling.weighting == "uniform"
 
         def embed_chunk(first: int) -> None:
-            chunk = slice_codes(codes, first, min(first + CHUNK, len(words)))
-            indptr, indices, data = kernels.weights_of_words(
-                *self.index.arrays, self.spelling.unseen_char_prob, uniform, *chunk
-            )
+            chunk = codes.part(first, first + CHUNK)
+            indptr, indices, data = kernels.weights_of_words(self.index.arrays, *self.spelling.numbers, *chunk)
             self.vectors.compose(indptr, indices, data, out[first : first + CHUNK])
 
         for _ in in_threads(embed_chunk, range(0, len(words), CHUNK), threads):
@@ -178,7 +178,8 @@ class Model(Segmenter):
         index, vectors, targets = self.index, self.vectors, self._target_vectors
         if min_count > 1:
             keep = index.holders(self.spelling.codes(self.words)) >= min_count
-            vectors = vectors.rows(index.rows[(index.rows >= 0) & keep].astype(np.int64))
+            rows = index.rows[keep]
+            vectors = vectors.rows(np.unique(rows[rows >= 0]))
             index = index.pruned(keep)
             if not len(vectors):
                 raise InputError(f"min_count {min_count} would leave no subword; no subword is in that many words")
@@ -202,8 +203,7 @@ class Model(Segmenter):
             card: The text of its README.md; None for one made from `info`.
         """
         content, offsets = self._packed_words
-        names = ("first_child", "labels", "probs", "rows")
-        tensors = {f"index.{name}": array for name, array in zip(names, self.index.arrays, strict=True)}
+        tensors = {f"index.{name}": array for name, array in self.index.arrays._asdict().items()}
         tensors |= {"subword_vectors": self.vectors.values, "words.bytes": content, "words.offsets": offsets}
         if self.vectors.scales is not None:
             tensors["subword_scales"] = self.vectors.scales
@@ -227,6 +227,9 @@ class Model(Segmenter):
         """Return a short text about the model, in Markdown, made from `config`."""
         config = self.config()
         facts = {**config, **config.pop("spelling"), **config.pop("info")}
+        facts |= facts.pop("training", {})
+        if lams := facts.pop("lams", None):
+            facts["cosine of words set aside, by lam"] = ", ".join(f"{lam}: {score}" for lam, score in lams.items())
         lines = [f"- {name}: {value}" for name, value in facts.items() if not isinstance(value, (dict, list))]
         return "\n".join(
             [
@@ -271,7 +274,7 @@ def load(path: str | PathLike[str] | None = None) -> Model:
         spelling = Spelling(**config["spelling"])
     except (KeyError, TypeError, InputError) as error:
         raise ModelError(f"{path}: config.json has bad spelling settings ({error})") from None
-    index = SubwordIndex(*(tensors[f"index.{name}"] for name in ("first_child", "labels", "probs", "rows")))
+    index = SubwordIndex(IndexArrays(*(tensors[f"index.{name}"] for name in IndexArrays._fields)))
     vectors = SubwordVectors(tensors["subword_vectors"], tensors.get("subword_scales"))
     words = tensors["words.bytes"], tensors["words.offsets"]
     return Model(index, spelling, vectors, words, tensors.get("target_vectors"), config.get("info") or {})

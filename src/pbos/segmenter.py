@@ -3,57 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
 from os import PathLike
-from typing import Any, overload
+from typing import overload
 
 import numpy as np
 
 from pbos.counts import WordCounts
 from pbos.errors import InputError
 from pbos.lattice import Lattice, Segmentation
+from pbos.spelling import Spelling
 from pbos.subwords import SubwordIndex, common, count_subwords, reestimated
-from pbos.text import Codes, as_words, check_normalization, encode, normalize
-
-WEIGHTINGS = ("posterior", "uniform")
-
-
-@dataclass(frozen=True)
-class Spelling:
-    """How a word's spelling becomes subwords and weights; kept in the model file.
-
-    Attributes:
-        normalization: Unicode form of all words: NFC, NFKC, casefold or none.
-        boundaries: Whether words are written with the marks `<` and `>` around them.
-        min_len: The shortest subword that owns a vector, in code points.
-        max_len: The longest subword; None for no limit.
-        weighting: "posterior" for a(s|w), "uniform" for the same weight for every occurrence.
-        unseen_char_prob: The probability of a single character never seen.
-    """
-
-    normalization: str = "NFC"
-    boundaries: bool = False
-    min_len: int = 1
-    max_len: int | None = None
-    weighting: str = "posterior"
-    unseen_char_prob: float = 0.01
-
-    def __post_init__(self) -> None:
-        check_normalization(self.normalization)
-        if self.weighting not in WEIGHTINGS:
-            raise InputError(f"unknown weighting {self.weighting!r}; choose one of: {', '.join(WEIGHTINGS)}")
-        if self.min_len < 1 or (self.max_len is not None and self.max_len < self.min_len):
-            raise InputError(f"need 1 <= min_len <= max_len, got min_len {self.min_len} and max_len {self.max_len}")
-        if not 1e-37 < self.unseen_char_prob <= 1:
-            raise InputError(f"unseen_char_prob must be above 0 and at most 1, got {self.unseen_char_prob}")
-
-    def codes(self, words: list[str]) -> Codes:
-        """Lay words out as the index knows them."""
-        return encode(normalize(words, self.normalization), self.boundaries)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the settings as plain data."""
-        return asdict(self)
+from pbos.text import as_words
 
 
 class Segmenter:
@@ -105,10 +65,16 @@ class Segmenter:
         table = WordCounts.of(counts).normalized(normalization)
         word_counts = (table.counts > 0).astype(np.float64) if types else table.counts
         every = np.ones(len(table), np.bool_)
-        index = count_subwords(table.words, word_counts, every, max_len=max_len, boundaries=boundaries)
-        words = encode(table.words, boundaries)
+        words = spelling.codes(table.words)
+        index = count_subwords(words, word_counts, every, max_len=max_len, boundaries=boundaries)
         if min_count > 1:
             index = common(index, words, min_count)
+            longer = index.probs[index.alphabet.size + 1 :]
+            if longer.size and not longer.any():
+                raise InputError(
+                    f"min_count {min_count} would leave single characters only; no longer subword is in that many words"
+                )
+            index = index.pruned(index.probs > 0)
         index = reestimated(index, words, word_counts, rounds=em_rounds, unseen_char_prob=unseen_char_prob)
         return cls(index, spelling)
 
@@ -116,14 +82,7 @@ class Segmenter:
         """Return all segmentations of a word at once, to look at or to draw."""
         if not isinstance(word, str):
             raise InputError(f"expected a word (str), got {type(word).__name__}: {word!r}")
-        (word,) = normalize([word], self.spelling.normalization)
-        return Lattice(
-            self.index,
-            word,
-            uniform=self.spelling.weighting == "uniform",
-            unseen_char_prob=self.spelling.unseen_char_prob,
-            boundaries=self.spelling.boundaries,
-        )
+        return Lattice(self.index, word, self.spelling)
 
     @overload
     def segment(self, word: str, n: int = 1) -> list[Segmentation]: ...  # type: ignore[overload-overlap]

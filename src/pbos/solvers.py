@@ -11,18 +11,26 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from pbos.errors import InputError
+from pbos.kernels import compose
+from pbos.kernels import ridge as ridge_kernels
 from pbos.kernels import sgd as kernels
-from pbos.weights import Weights, in_threads, thread_count
+from pbos.threads import in_threads, thread_count
+from pbos.weights import Weights
 
 FloatMatrix = npt.NDArray[np.float32]
+
+LAMS = (0.03, 0.01, 0.003, 0.001, 0.0003)  # what choose_lam tries
+SLICE = 50  # dimensions solved side by side, at most: a few lines of cache a vector, and most vectors in the cache
+SEARCH_DIMS = 32  # enough to tell one lam from another
 
 
 @dataclass(frozen=True)
 class Solution:
-    """Subword vectors and the mean squared error of a component, met in each epoch."""
+    """Subword vectors, and how the solver fared, as plain data."""
 
     vectors: FloatMatrix  # (n_subwords, dims)
-    losses: list[float]
+    report: dict[str, Any]
 
 
 def sgd(
@@ -40,7 +48,7 @@ def sgd(
 
     Epoch e (from 0) takes the words in a new random order with the rate lr / sqrt(1 + e). The result is the same to the
     bit for any number of threads: each trains some of the dimensions. `unit_length` (PBoS-n) couples the dimensions, so
-    it runs on one thread.
+    it runs on one thread. The report has the mean squared error of a component met in each epoch.
 
     Args:
         weights: The weights of the training words, each column at most once a row.
@@ -56,7 +64,7 @@ def sgd(
         threads, n_columns = 1, weights.n_columns
         matrix = (weights.indptr, weights.indices, weights.data)
     else:
-        *matrix, n_columns, new_column, factor = kernels.merge_private_columns(
+        *matrix, n_columns, _, new_column, factor = kernels.merge_private_columns(
             weights.indptr, weights.indices, weights.data, weights.n_columns
         )
     bounds = np.linspace(0, targets.shape[1], min(thread_count(threads), targets.shape[1]) + 1).astype(int)
@@ -65,7 +73,7 @@ def sgd(
     vector_slices = [np.zeros((n_columns, part.stop - part.start), np.float32) for part in slices]
 
     random = np.random.default_rng(seed)
-    losses = []
+    losses: list[float] = []
     for epoch in range(epochs):
         order = random.permutation(len(weights))
         rate = np.float32(lr / np.sqrt(1 + epoch))
@@ -74,13 +82,16 @@ def sgd(
         per_dim = np.concatenate(list(in_threads(epoch_of_slice, range(len(slices)), threads)))
         losses.append(float(per_dim.sum() / max(targets.size, 1)))
         on_epoch(epoch + 1, losses[-1])
+    if not np.isfinite(losses[-1]):
+        raise InputError(f"training diverged (loss {losses[-1]}); use a smaller lr than {lr}")
 
+    report = {"losses": [float(f"{loss:.6g}") for loss in losses]}
     if unit_length:
-        return Solution(vector_slices[0], losses)
+        return Solution(vector_slices[0], report)
     vectors = np.empty((weights.n_columns, targets.shape[1]), np.float32)
     for part, trained in zip(slices, vector_slices, strict=True):
         np.multiply(trained[new_column], factor[:, None], out=vectors[:, part])
-    return Solution(vectors, losses)
+    return Solution(vectors, report)
 
 
 def train_slice(
@@ -95,3 +106,162 @@ def train_slice(
     """Train the i-th slice of the dimensions for an epoch, in place; return its losses by dimension."""
     losses: npt.NDArray[np.float64] = kernels.sgd_epoch(*matrix, targets[i], vectors[i], order, rate, unit_length)
     return losses
+
+
+class Ridge:
+    """Ridge regression: the vectors that minimise |weights @ vectors - targets|² + lam * sum of penalty * |vector|².
+
+    A column that a single word has is solved by hand. Whatever error e the other columns leave, a private column with
+    the weight b takes b² / (lam + b²) of it, and what remains costs the word lam / (lam + b²) of e². So it is enough to
+    solve for the shared columns, with these shares as the weights of the words: that is smaller by far, and gets along
+    with a small lam. It is done by conjugate gradients with a Jacobi preconditioner.
+    """
+
+    def __init__(self, weights: Weights, penalty: npt.NDArray[np.floating[Any]] | None = None) -> None:
+        """Prepare for one or more solutions.
+
+        Args:
+            weights: The weights of the training words, each column at most once a row.
+            penalty: What a column's vector costs, above 0; None for 1.
+        """
+        self._order = order_of_words(weights)
+        weights = weights.take(self._order)
+        self._scale = np.ones(weights.n_columns, np.float32)
+        if penalty is not None:
+            self._scale = (1 / np.sqrt(penalty)).astype(np.float32)
+        data = weights.data * self._scale[weights.indices]
+        indptr, indices, data, _, self._n_shared, self._new_column, self._factor = kernels.merge_private_columns(
+            weights.indptr, weights.indices, data, weights.n_columns
+        )
+        shared = indices < self._n_shared
+        owners = np.repeat(np.arange(len(weights)), np.diff(indptr))
+        self._private_words = owners[~shared]  # private columns come in the order of their words
+        self._private = np.zeros(len(weights), np.float32)
+        self._private[self._private_words] = data[~shared]
+        sizes = np.bincount(owners[shared], minlength=len(weights))
+        self._rows = np.concatenate([[0], np.cumsum(sizes)]), indices[shared], data[shared]
+        self._columns = ridge_kernels.transposed(*self._rows, self._n_shared)
+
+    def solve(
+        self,
+        targets: FloatMatrix,
+        lam: float,
+        *,
+        tolerance: float = 0.02,
+        max_iterations: int = 100,
+        threads: int | None = None,
+        on_slice: Callable[[int], None] = lambda dims: None,
+    ) -> Solution:
+        """Return the vectors; the same to the bit for any number of threads, as each solves some of the dimensions.
+
+        The report tells lam, the most iterations a slice of dimensions took, and the residual as a share of the right
+        side of the equations, over all dimensions.
+
+        Args:
+            targets: The words' given vectors, (n_words, dims).
+            lam: The strength of the penalty, above 0.
+            tolerance: When to stop: with a residual of this share of the right side, in every slice of the dimensions.
+            max_iterations: When to stop at the latest.
+            threads: How many threads to use; None for one a core.
+            on_slice: Called with a number of dimensions when they are done.
+        """
+        if not 0 < lam < np.inf:
+            raise InputError(f"lam must be above 0, got {lam}")
+        dims = targets.shape[1]
+        shares = (lam / (lam + self._private**2)).astype(np.float32)
+        private_rates = self._private / (lam + self._private**2)
+        solved = np.empty((self._n_shared + self._private_words.size, dims), np.float32)
+
+        bounds = np.linspace(0, dims, 2 * -(-dims // (2 * SLICE)) + 1).astype(int)  # an even number: cores are
+
+        def solve_slice(i: int) -> tuple[int, float, float]:
+            some = slice(bounds[i], bounds[i + 1])
+            part = np.ascontiguousarray(targets[self._order, some], np.float32)
+            vectors, iterations, left, goal = ridge_kernels.conjugate_gradients(
+                self._rows, self._columns, shares, np.float32(lam), part, max_iterations, tolerance
+            )
+            words = np.empty_like(part)
+            compose.compose_float32(*self._rows, vectors, words)
+            errors = (part - words)[self._private_words]
+            solved[: self._n_shared, some] = vectors
+            solved[self._n_shared :, some] = private_rates[self._private_words, None] * errors
+            on_slice(part.shape[1])
+            return int(iterations), float(left), float(goal)
+
+        found = list(in_threads(solve_slice, range(bounds.size - 1), threads))
+        iterations = max(one[0] for one in found)
+        left, goal = sum(one[1] for one in found), sum(one[2] for one in found)
+        residual = float(np.sqrt(left / goal)) if goal > 0 else 0.0
+        vectors = solved[self._new_column]
+        vectors *= (self._factor * self._scale)[:, None]
+        return Solution(vectors, {"lam": lam, "iterations": iterations, "residual": float(f"{residual:.3g}")})
+
+
+def order_of_words(weights: Weights) -> npt.NDArray[np.int64]:
+    """Return an order in which words that share their first columns come together: what one needs is still at hand."""
+    starts, sizes = weights.indptr[:-1], np.diff(weights.indptr)
+    keys = np.full((4, len(weights)), -1)
+    for k, key in enumerate(keys):
+        key[sizes > k] = weights.indices[starts[sizes > k] + k]
+    return np.lexsort(keys[::-1])
+
+
+def choose_lam(
+    weights: Weights,
+    targets: FloatMatrix,
+    penalty: npt.NDArray[np.floating[Any]] | None = None,
+    *,
+    grid: Sequence[float] = LAMS,
+    seed: int = 0,
+    threads: int | None = None,
+    on_try: Callable[[float, float], None] = lambda lam, score: None,
+) -> tuple[float, dict[str, float]]:
+    """Choose lam by words set aside: return it, and for each lam the mean cosine with their given vectors.
+
+    A twentieth of the words is set aside, 5,000 at most. Some random directions are enough to tell which lam is best.
+    Cosines are taken from the mean of all given vectors, so that going there, where no word is told from another, earns
+    nothing.
+    Chosen is the smallest that is not worse than the best by more than the standard error of the difference: where
+    the words set aside cannot tell, known words shall keep what is their own.
+
+    Args:
+        weights: As for `Ridge`.
+        targets: As for `Ridge.solve`.
+        penalty: As for `Ridge`.
+        grid: What to try.
+        seed: Fixes the words and the directions.
+        threads: How many threads to use; None for one a core.
+        on_try: Called with each lam and its cosine.
+    """
+    random = np.random.default_rng(seed)
+    hidden = np.zeros(len(weights), np.bool_)
+    hidden[random.choice(len(weights), min(max(len(weights) // 20, 1), 5000), replace=False)] = True
+    if targets.shape[1] > SEARCH_DIMS:
+        directions, _ = np.linalg.qr(random.standard_normal((targets.shape[1], SEARCH_DIMS)))
+        targets = targets @ directions.astype(np.float32)
+    left, aside = weights.take(np.flatnonzero(~hidden)), weights.take(np.flatnonzero(hidden))
+    middle = targets[~hidden].mean(axis=0)
+    ridge = Ridge(left, penalty)
+    found: dict[float, npt.NDArray[np.float64]] = {}
+    for lam in grid:
+        vectors = ridge.solve(targets[~hidden], lam, threads=threads).vectors
+        words = np.empty((len(aside), targets.shape[1]), np.float32)
+        compose.compose_float32(aside.indptr, aside.indices, aside.data, vectors, words)
+        found[lam] = row_cosines(words - middle, targets[hidden] - middle)
+        on_try(lam, float(found[lam].mean()))
+    best = max(found.values(), key=lambda cosines: cosines.mean())
+
+    def good(cosines: npt.NDArray[np.float64]) -> bool:
+        lost = best - cosines
+        return bool(lost.mean() <= lost.std() / np.sqrt(lost.size))
+
+    chosen = min(lam for lam, cosines in found.items() if good(cosines))
+    return chosen, {f"{lam:g}": round(float(cosines.mean()), 4) for lam, cosines in found.items()}
+
+
+def row_cosines(left: FloatMatrix, right: FloatMatrix) -> npt.NDArray[np.float64]:
+    """Return the cosines of rows side by side; 0 for a row of zeros."""
+    products = np.einsum("ij,ij->i", left, right, dtype=np.float64)
+    norms = np.linalg.norm(left, axis=1) * np.linalg.norm(right, axis=1)
+    cosines: npt.NDArray[np.float64] = np.divide(products, norms, out=np.zeros_like(products), where=norms > 0)
+    return cosines

@@ -17,24 +17,42 @@ import numpy.typing as npt
 
 from pbos.errors import ModelError
 from pbos.files import write_whole_folder
+from pbos.kernels.trie import BLOCK, IndexArrays
+from pbos.subwords import SubwordIndex
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 TENSORS, CONFIG, CARD = "model.safetensors", "config.json", "README.md"
-DTYPES = {"F32": "<f4", "F16": "<f2", "I8": "|i1", "U8": "|u1", "U32": "<u4", "I32": "<i4", "I64": "<i8"}
+DTYPES = {"F32": "<f4", "F16": "<f2", "I8": "|i1", "U8": "|u1", "U16": "<u2", "U32": "<u4", "I32": "<i4", "I64": "<i8"}
 MAX_HEADER = 1 << 20  # ours has under 2 kB
 Tensors = dict[str, npt.NDArray[Any]]
 
 # name: (kinds of number allowed, number of dimensions, required)
-LAYOUT: dict[str, tuple[tuple[str, ...], int, bool]] = {
-    "index.first_child": (("U32",), 1, True),
-    "index.labels": (("U32",), 1, True),
-    "index.probs": (("F32",), 1, True),
-    "index.rows": (("I32",), 1, True),
+Layout = dict[str, tuple[tuple[str, ...], int, bool]]
+VECTORS_AND_WORDS: Layout = {
     "subword_vectors": (("F32", "F16", "I8"), 2, True),
     "subword_scales": (("F32",), 1, False),
     "words.bytes": (("U8",), 1, True),
-    "words.offsets": (("I64",), 1, True),
+    "words.offsets": (("U32", "I64"), 1, True),
     "target_vectors": (("F32",), 2, False),
+}
+LAYOUTS: dict[int, Layout] = {
+    1: {
+        "index.first_child": (("U32",), 1, True),
+        "index.labels": (("U32",), 1, True),
+        "index.probs": (("F32",), 1, True),
+        "index.rows": (("I32",), 1, True),
+        **VECTORS_AND_WORDS,
+    },
+    2: {
+        "index.alphabet": (("U32",), 1, True),
+        "index.labels": (("U8", "U16", "U32"), 1, True),
+        "index.children": (("U8", "U16", "U32"), 1, True),
+        "index.blocks": (("U32",), 1, True),
+        "index.probs": (("F32", "U8"), 1, True),
+        "index.prob_levels": (("F32",), 1, True),
+        "index.rows": (("U8",), 2, True),
+        **VECTORS_AND_WORDS,
+    },
 }
 
 
@@ -80,10 +98,16 @@ def is_model(folder: Path) -> bool:
 
 
 def load_folder(path: str | os.PathLike[str]) -> tuple[Tensors, dict[str, Any]]:
-    """Map a model folder into memory and check it; return its tensors and its config."""
+    """Map a model folder into memory and check it; return its tensors, as format 2 has them, and its config."""
     folder = Path(path).expanduser()
     config = read_config(folder)
-    tensors = map_tensors(folder / TENSORS)
+    layout = LAYOUTS[config["format_version"]]
+    tensors = map_tensors(folder / TENSORS, layout)
+    missing = [name for name, (_, _, required) in layout.items() if required and name not in tensors]
+    if missing:
+        raise ModelError(f"{folder / TENSORS} lacks the tensor {missing[0]}; get a fresh copy of the model")
+    if config["format_version"] == 1:
+        tensors = upgraded(folder, tensors)
     check(folder, tensors, config)
     return tensors, config
 
@@ -111,7 +135,7 @@ def read_config(folder: Path) -> dict[str, Any]:
     return config
 
 
-def map_tensors(file: Path) -> Tensors:
+def map_tensors(file: Path, layout: Layout) -> Tensors:
     """Map a safetensors file: an 8-byte length, a JSON header, and the tensors' bytes. Nothing is copied."""
     try:
         with file.open("rb") as stream:
@@ -133,15 +157,25 @@ def map_tensors(file: Path) -> Tensors:
     except (ValueError, TypeError, KeyError, AttributeError):
         raise ModelError(f"{file} has a damaged header; get a fresh copy of the model") from None
     return {
-        name: _tensor(file, data, 8 + length, size, name, *entry) for name, entry in entries.items() if name in LAYOUT
+        name: _tensor(file, data, 8 + length, size, name, layout[name], *entry)
+        for name, entry in entries.items()
+        if name in layout
     }
 
 
 def _tensor(
-    file: Path, data: mmap.mmap, base: int, size: int, name: str, kind: str, shape: tuple[int, ...], *ends: int
+    file: Path,
+    data: mmap.mmap,
+    base: int,
+    size: int,
+    name: str,
+    allowed: tuple[tuple[str, ...], int, bool],
+    kind: str,
+    shape: tuple[int, ...],
+    *ends: int,
 ) -> npt.NDArray[Any]:
     """Return one tensor of a mapped file, after checking that it lies inside the file and has the size it claims."""
-    kinds, n_dims, _ = LAYOUT[name]
+    kinds, n_dims, _ = allowed
     if kind not in kinds or len(shape) != n_dims or not all(isinstance(n, int) and n >= 0 for n in (*shape, *ends)):
         expected = f"{'/'.join(kinds)} with {n_dims} dimensions"
         raise ModelError(f"{file}: tensor {name} has type {kind} and shape {list(shape)}, expected {expected}")
@@ -154,25 +188,39 @@ def _tensor(
     return np.frombuffer(data, dtype, count, base + ends[0]).reshape(shape)
 
 
+def upgraded(folder: Path, tensors: Tensors) -> Tensors:
+    """Return the tensors of a format 1 folder as format 2 has them. This copies and reads the whole index."""
+    names = ("first_child", "labels", "probs", "rows")
+    first_child, labels, probs, rows = (tensors.pop(f"index.{name}") for name in names)
+    if not labels.size == probs.size == rows.size == first_child.size - 1 >= 1:
+        raise damaged(folder, "the subword index fits together")
+    first_child = first_child.astype(np.int64)
+    index = SubwordIndex.of(first_child[1:] - first_child[:-1], labels, probs, rows)
+    tensors |= {f"index.{name}": array for name, array in index.arrays._asdict().items()}
+    if tensors["words.bytes"].size < 2**32:
+        tensors["words.offsets"] = tensors["words.offsets"].astype(np.uint32)
+    return tensors
+
+
 def check(folder: Path, tensors: Tensors, config: dict[str, Any]) -> None:
-    """Check that the tensors are all there and fit each other, at a cost that does not grow with them.
+    """Check that the tensors fit each other, at a cost that does not grow with them.
 
     The kernels check each index they follow, so that what is not seen here (a damaged byte inside a tensor) can give
     wrong numbers but never reads memory outside the file.
     """
-    missing = [name for name, (_, _, required) in LAYOUT.items() if required and name not in tensors]
-    if missing:
-        raise ModelError(f"{folder / TENSORS} lacks the tensor {missing[0]}; get a fresh copy of the model")
-    nodes, rows = tensors["index.labels"].size, tensors["subword_vectors"].shape[0]
-    first_child, offsets = tensors["index.first_child"], tensors["words.offsets"]
+    index = IndexArrays(*(tensors[f"index.{name}"] for name in IndexArrays._fields))
+    nodes, rows = index.labels.size, tensors["subword_vectors"].shape[0]
+    offsets = tensors["words.offsets"]
     n_words, dims = offsets.size - 1, tensors["subword_vectors"].shape[1]
     is_int8 = tensors["subword_vectors"].dtype == np.int8
     facts = {
         "the subword index fits together": nodes >= 1
-        and first_child.size == nodes + 1
-        and tensors["index.probs"].size == tensors["index.rows"].size == nodes
-        and first_child[0] == 1
-        and first_child[-1] == nodes,
+        and index.children.size == index.probs.size == index.rows.shape[0] == nodes
+        and 1 <= index.rows.shape[1] <= 4
+        and index.blocks.size == 1 + (nodes - 1) // BLOCK
+        and index.alphabet.size + 1 == index.blocks[0] <= nodes
+        and int(index.blocks[-1]) + index.children[(nodes - 1) // BLOCK * BLOCK :].sum(dtype=np.int64) == nodes,
+        "the probabilities have their levels": index.prob_levels.size == (256 if index.probs.dtype == np.uint8 else 0),
         "the subword vectors have their scales": ("subword_scales" in tensors) == is_int8
         and (not is_int8 or tensors["subword_scales"].size == rows),
         "the words fit together": n_words >= 0 and offsets[0] == 0 and offsets[-1] == tensors["words.bytes"].size,
@@ -183,4 +231,9 @@ def check(folder: Path, tensors: Tensors, config: dict[str, Any]) -> None:
     }
     for fact, holds in facts.items():
         if not holds:
-            raise ModelError(f"{folder} is damaged: it does not hold that {fact}; get a fresh copy of the model")
+            raise damaged(folder, fact)
+
+
+def damaged(folder: Path, fact: str) -> ModelError:
+    """Say what should hold of a model and does not."""
+    return ModelError(f"{folder} is damaged: it does not hold that {fact}; get a fresh copy of the model")

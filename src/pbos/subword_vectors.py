@@ -93,7 +93,7 @@ class SubwordVectors:
         steps = np.divide(vectors, scales[:, None], out=np.zeros_like(vectors), where=scales[:, None] > 0)
         return SubwordVectors(np.rint(steps).astype(np.int8), scales.astype(np.float32))
 
-    def rows(self, keep: npt.NDArray[np.int64]) -> SubwordVectors:
+    def rows(self, keep: npt.NDArray[np.integer[Any]]) -> SubwordVectors:
         """Return some of the rows."""
         return SubwordVectors(self.values[keep], None if self.scales is None else self.scales[keep])
 

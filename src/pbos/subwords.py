@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from pbos.errors import InputError
 from pbos.kernels import lattice, trie
+from pbos.kernels.trie import BLOCK, NO_ROW, IndexArrays
 from pbos.text import BOUNDARIES, Codes, encode
+from pbos.threads import in_threads, thread_count
 
-NO_ROW = -1
 PARTS = 8  # in which sums over words are made; the same for any number of threads, and so is their sum
+PROB_RANGE = 1e-12  # the least level of probability, as a share of the largest; nothing less probable is ever chosen
 Array = npt.NDArray[np.generic]
 
 
@@ -23,13 +24,13 @@ class SubwordIndex:
     """Every known subword, as a trie in level order (see `kernels.trie`).
 
     Two sets live in one index: the subwords with a probability (`probs > 0`) and those that own a vector (`rows >= 0`,
-    the row of the vector; rows ascend with the nodes). Node 0 is the empty string and is neither.
+    the row of the vector, which several may share). Node 0 is the empty string and is neither.
+
+    Attributes:
+        arrays: All there is to it, packed; what the kernels take and model files hold.
     """
 
-    first_child: npt.NDArray[np.uint32]  # (n_nodes + 1,)
-    labels: npt.NDArray[np.uint32]  # (n_nodes,)
-    probs: npt.NDArray[np.float32]  # (n_nodes,)
-    rows: npt.NDArray[np.int32]  # (n_nodes,)
+    arrays: IndexArrays
 
     def __post_init__(self) -> None:
         # One kernel signature serves fresh and memory-mapped indexes alike if all of them are read-only.
@@ -37,21 +38,96 @@ class SubwordIndex:
             array.flags.writeable = False
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return SubwordIndex, self.arrays
+        return SubwordIndex, (self.arrays,)
 
-    @property
-    def arrays(self) -> tuple[Array, Array, Array, Array]:
-        """The four arrays, in the order the kernels take them."""
-        return self.first_child, self.labels, self.probs, self.rows
+    @classmethod
+    def of(
+        cls,
+        children: npt.NDArray[np.int64],
+        code_points: npt.NDArray[np.uint32],
+        probs: npt.NDArray[np.float32],
+        rows: npt.NDArray[np.int32],
+    ) -> SubwordIndex:
+        """Pack the nodes of a trie, which are in level order.
+
+        Args:
+            children: How many children each node has.
+            code_points: The last character of each node; every one of them is also a child of the root.
+            probs: The probability of each node; 0 for none.
+            rows: The row of its vector; -1 for none.
+        """
+        alphabet = code_points[1 : 1 + children[0]]
+        children = np.concatenate([[0], children[1:]])
+        first_child = 1 + alphabet.size + np.cumsum(children) - children
+        labels = np.searchsorted(alphabet, code_points)
+        labels[0] = 0
+        arrays = IndexArrays(
+            alphabet=alphabet.astype(np.uint32),
+            labels=narrow(labels),
+            children=narrow(children),
+            blocks=first_child[::BLOCK].astype(np.uint32),
+            probs=probs.astype(np.float32),
+            prob_levels=np.zeros(0, np.float32),
+            rows=pack_rows(rows),
+        )
+        return cls(arrays)
 
     def __len__(self) -> int:
-        return self.labels.size - 1
+        return self.arrays.labels.size - 1
+
+    @property
+    def alphabet(self) -> npt.NDArray[np.uint32]:
+        """The characters, as code points in ascending order; they are the nodes 1 to n."""
+        return self.arrays.alphabet
+
+    @property
+    def code_points(self) -> npt.NDArray[np.uint32]:
+        """The last character of every node, unpacked; 0 for the root."""
+        last = self.alphabet.take(self.arrays.labels[1:], mode="clip")
+        return np.concatenate([np.zeros(1, np.uint32), last])
+
+    @property
+    def probs(self) -> npt.NDArray[np.float32]:
+        """The probability of every node, unpacked; 0 for none."""
+        probs, levels = self.arrays.probs, self.arrays.prob_levels
+        return levels[probs] if levels.size else probs
+
+    @property
+    def rows(self) -> npt.NDArray[np.int32]:
+        """The row of every node's vector, unpacked; -1 for none."""
+        return unpack_rows(self.arrays.rows)
+
+    def with_probs(self, probs: npt.NDArray[np.float32]) -> SubwordIndex:
+        """Return the index with other probabilities, held exactly."""
+        exact = probs.astype(np.float32)
+        return SubwordIndex(self.arrays._replace(probs=exact, prob_levels=np.zeros(0, np.float32)))
+
+    def with_rows(self, rows: npt.NDArray[np.int32]) -> SubwordIndex:
+        """Return the index with other rows."""
+        return SubwordIndex(self.arrays._replace(rows=pack_rows(rows)))
+
+    def with_prob_levels(self) -> SubwordIndex:
+        """Return the index with its probabilities rounded to 255 levels of equal ratio, a byte a node.
+
+        A probability changes by 6 % at most; one below PROB_RANGE of the largest becomes the least level.
+        """
+        if self.arrays.prob_levels.size:
+            return self
+        probs = self.probs.astype(np.float64)
+        largest = probs.max() or 1.0
+        smallest = max(probs.min(initial=largest, where=probs > 0), PROB_RANGE * largest)
+        levels = np.geomspace(smallest, largest, 255)
+        between = np.sqrt(levels[:-1] * levels[1:])
+        numbers = np.where(probs > 0, 1 + np.searchsorted(between, probs), 0).astype(np.uint8)
+        prob_levels = np.concatenate([[0], levels]).astype(np.float32)
+        return SubwordIndex(self.arrays._replace(probs=numbers, prob_levels=prob_levels))
 
     def find(self, subword: str) -> int:
         """Return the node of a subword, or -1."""
+        _, labels, children, blocks, *_ = self.arrays
         node = 0
-        for code in encode([subword]).codes:
-            node = int(trie.child(self.first_child, self.labels, node, code))
+        for letter in trie.letters_of(self.alphabet, encode([subword]).codes):
+            node = int(trie.child(labels, children, blocks, node, letter))
             if node < 0:
                 break
         return node
@@ -60,55 +136,98 @@ class SubwordIndex:
         """Return the string of a node, read off its path to the root."""
         codes = []
         while node > 0:
-            codes.append(chr(self.labels[node]))
-            node = int(np.searchsorted(self.first_child, node, side="right")) - 1
+            codes.append(chr(self.alphabet[self.arrays.labels[node]]))
+            node = self._parent(node)
         return "".join(reversed(codes))
 
+    def _parent(self, node: int) -> int:
+        block = int(np.searchsorted(self.arrays.blocks, node, side="right")) - 1
+        if block < 0:
+            return 0
+        first = block * BLOCK
+        ends = int(self.arrays.blocks[block]) + np.cumsum(self.arrays.children[first : first + BLOCK], dtype=np.int64)
+        return first + int(np.searchsorted(ends, node, side="right"))
+
     def owners(self) -> npt.NDArray[np.int64]:
-        """Return the nodes that own a vector; entry i owns row i."""
-        return np.flatnonzero(self.rows >= 0)
+        """Return the nodes that own a vector, alone or with others."""
+        return np.flatnonzero(self.arrays.rows.any(axis=1))
 
     def strings(self) -> Iterator[str]:
         """Yield the string of every node but the root, in node order."""
-        strings = [""] * self.labels.size
-        for node, (parent, label) in enumerate(zip(self.parents().tolist(), self.labels.tolist(), strict=True)):
+        strings = [""] * (len(self) + 1)
+        for node, (parent, code) in enumerate(zip(self.parents().tolist(), self.code_points.tolist(), strict=True)):
             if node:
-                strings[node] = strings[parent] + chr(label)
+                strings[node] = strings[parent] + chr(code)
                 yield strings[node]
 
     def parents(self) -> npt.NDArray[np.int64]:
         """Return the parent of every node; the root is its own."""
-        children = self.first_child[1:] - self.first_child[:-1]
-        return np.concatenate([[0], np.repeat(np.arange(self.labels.size), children)])
+        children = self.arrays.children.astype(np.int64)
+        children[0] = self.alphabet.size
+        return np.concatenate([[0], np.repeat(np.arange(children.size), children)])
 
     def holders(self, words: Codes) -> npt.NDArray[np.int32]:
         """Return for each node the number of words that hold it."""
-        holders: npt.NDArray[np.int32] = trie.count_holders(self.first_child, self.labels, *words)
+        holders: npt.NDArray[np.int32] = trie.count_holders(self.arrays, *words)
         return holders
 
     def pruned(self, keep: npt.NDArray[np.bool_]) -> SubwordIndex:
-        """Return the index of the kept nodes only; a kept node's parent must be kept too."""
-        keep = keep.copy()
-        keep[0] = True
-        new_id = np.cumsum(keep) - 1
-        parents = new_id[self.parents()[keep]]
-        rows = np.where(self.rows[keep] >= 0, np.cumsum(self.rows[keep] >= 0) - 1, NO_ROW)
-        return SubwordIndex(
-            first_child=children_offsets(parents),
-            labels=self.labels[keep],
-            probs=self.probs[keep],
-            rows=rows.astype(np.int32),
+        """Return the index of the kept nodes only, and of their prefixes and characters, which lose what they had.
+
+        The rows that are left are numbered anew, in the same order.
+        """
+        parents = self.parents()
+        needed = keep.copy()
+        needed[0] = True
+        while not needed[parents[needed]].all():
+            needed[parents[needed]] = True
+        needed[1 + np.unique(self.arrays.labels[1:][needed[1:]]).astype(np.int64)] = True
+        new_id = np.cumsum(needed) - 1
+        rows = np.where(keep, self.rows, NO_ROW)[needed]
+        left, numbers = np.unique(rows[rows >= 0], return_inverse=True)
+        rows[rows >= 0] = np.arange(left.size)[numbers]
+        index = SubwordIndex.of(
+            children=count_children(new_id[parents[needed]]),
+            code_points=self.code_points[needed],
+            probs=np.where(keep, self.probs, np.float32(0))[needed],
+            rows=rows,
         )
+        if self.arrays.prob_levels.size:  # then they stay what they are
+            probs = np.where(keep, self.arrays.probs, 0)[needed]
+            index = SubwordIndex(index.arrays._replace(probs=probs, prob_levels=self.arrays.prob_levels))
+        return index
 
 
-def children_offsets(parents: npt.NDArray[np.int64]) -> npt.NDArray[np.uint32]:
-    """Turn the parents of nodes in level order into `first_child`; the root's own entry is not a child."""
-    counts = np.bincount(parents[1:], minlength=parents.size)
-    return np.concatenate([[1], 1 + np.cumsum(counts)]).astype(np.uint32)
+def count_children(parents: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Return how many children each node has; the root, its own parent, is not a child."""
+    return np.bincount(parents[1:], minlength=parents.size)
+
+
+def narrow(numbers: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+    """Hold numbers from 0 on in as few bytes as the largest needs."""
+    return numbers.astype(np.min_scalar_type(int(numbers.max(initial=0))))
+
+
+def pack_rows(rows: npt.NDArray[np.int32]) -> npt.NDArray[np.uint8]:
+    """Hold each row + 1 as the bytes that the largest needs, lowest first.
+
+    >>> pack_rows(np.array([-1, 0, 299])).tolist()
+    [[0, 0], [1, 0], [44, 1]]
+    """
+    numbers = (rows + 1).astype("<u4")
+    width = max((int(numbers.max(initial=0)).bit_length() + 7) // 8, 1)
+    return np.ascontiguousarray(numbers.view(np.uint8).reshape(-1, 4)[:, :width])
+
+
+def unpack_rows(packed: npt.NDArray[np.uint8]) -> npt.NDArray[np.int32]:
+    """Undo `pack_rows`."""
+    numbers = np.zeros((len(packed), 4), np.uint8)
+    numbers[:, : packed.shape[1]] = packed
+    return numbers.view("<u4")[:, 0].astype(np.int32) - 1
 
 
 def count_subwords(
-    words: list[str],
+    words: Codes,
     counts: npt.NDArray[np.float64],
     is_target: npt.NDArray[np.bool_],
     *,
@@ -119,20 +238,19 @@ def count_subwords(
     """Count the substrings of words and index them.
 
     Args:
-        words: Each word once.
+        words: Each word once, as it is to be cut, with marks if there are to be any.
         counts: How often each word occurs; gives the subword probabilities.
         is_target: Which words have a vector; their substrings of min_len to max_len own one.
         min_len: The shortest subword that may own a vector.
         max_len: The longest subword; None for no limit.
         boundaries: Whether the words are written with boundary marks.
 
-    >>> index = count_subwords(["aba"], np.array([1.0]), np.array([True]))
+    >>> index = count_subwords(encode(["aba"]), np.array([1.0]), np.array([True]))
     >>> {subword: round(6 * p) for subword, p in zip(index.strings(), index.probs[1:].tolist())}
     {'a': 2, 'b': 1, 'ab': 1, 'ba': 1, 'aba': 1}
     """
-    codes, offsets = encode(words, boundaries)
-    limit = max_len if max_len is not None else int(np.diff(offsets).max(initial=1))
-    parents, labels, depths, sums, holders = trie.count_substrings(codes, offsets, counts, is_target, limit)
+    limit = max_len if max_len is not None else int(np.diff(words.offsets).max(initial=1))
+    parents, labels, depths, sums, holders = trie.count_substrings(*words, counts, is_target, limit)
 
     order = level_order(parents, labels, depths)
     new_id = np.empty(order.size, np.int64)
@@ -144,7 +262,7 @@ def count_subwords(
         owns &= ~((depths == 1) & np.isin(labels, [ord(mark) for mark in BOUNDARIES]))
     owns[0] = False
     rows = np.where(owns, np.cumsum(owns) - 1, NO_ROW).astype(np.int32)
-    return SubwordIndex(children_offsets(new_id[parents[order]]), labels, probabilities(sums[order]), rows)
+    return SubwordIndex.of(count_children(new_id[parents[order]]), labels, probabilities(sums[order]), rows)
 
 
 def level_order(parents: Array, labels: Array, depths: Array) -> npt.NDArray[np.int64]:
@@ -173,19 +291,13 @@ def probabilities(sums: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:
 
 
 def common(index: SubwordIndex, words: Codes, min_count: int) -> SubwordIndex:
-    """Return the index of the subwords that at least min_count words hold, and of all single characters.
+    """Take the probability from subwords that fewer than min_count words hold; what is left shares it.
 
-    Single characters stay, so that every word that could be spelled still can. What is left shares the probability.
+    Single characters keep theirs, so that every word that could be spelled still can.
     """
     keep = index.holders(words) >= min_count
-    characters = int(index.first_child[1])  # the children of the root are the nodes 1 to here
-    keep[:characters] = True
-    if keep.sum() == characters < keep.size:
-        raise InputError(
-            f"min_count {min_count} would leave single characters only; no longer subword is in that many words"
-        )
-    kept = index.pruned(keep)
-    return replace(kept, probs=probabilities(kept.probs.astype(np.float64)))
+    keep[: index.alphabet.size + 1] = True
+    return index.with_probs(probabilities(np.where(keep, index.probs, 0).astype(np.float64)))
 
 
 def reestimated(
@@ -211,25 +323,21 @@ def reestimated(
         unseen_char_prob: The probability of a single character never seen.
         threads: How many threads to use; None for one a core. The result is the same to the byte for any number.
     """
-    from pbos.weights import in_threads, slice_codes, thread_count  # which builds on this file
-
     bounds = np.linspace(0, words.offsets.size - 1, PARTS + 1).astype(int).tolist()
     workers = min(thread_count(threads), PARTS)
+
+    def part_sums(part: int) -> npt.NDArray[np.float64]:
+        first, last = bounds[part], bounds[part + 1]
+        sums: npt.NDArray[np.float64] = lattice.expected_counts(
+            index.arrays, unseen_char_prob, *words.part(first, last), counts[first:last]
+        )
+        return sums
+
     for _ in range(rounds):
-        possible = index.probs > 0
-
-        def part_sums(part: int, index: SubwordIndex = index) -> npt.NDArray[np.float64]:
-            first, last = bounds[part], bounds[part + 1]
-            chunk = slice_codes(words, first, last)
-            sums: npt.NDArray[np.float64] = lattice.expected_counts(
-                index.first_child, index.labels, index.probs, unseen_char_prob, *chunk, counts[first:last]
-            )
-            return sums
-
-        sums = np.zeros(possible.size)
+        sums = np.zeros(len(index) + 1)
         for first in range(0, PARTS, workers):  # as many parts at a time as threads: each holds a number for every node
             for partial in in_threads(part_sums, range(first, min(first + workers, PARTS)), threads):
                 sums += partial
-        sums = np.where(possible, np.maximum(sums, np.finfo(np.float64).tiny), 0)
-        index = replace(index, probs=probabilities(sums))
+        sums = np.where(index.probs > 0, np.maximum(sums, np.finfo(np.float64).tiny), 0)
+        index = index.with_probs(probabilities(sums))
     return index

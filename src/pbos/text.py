@@ -23,11 +23,36 @@ NORMALIZATIONS: dict[str, Callable[[str], str]] = {
 }
 
 
+PackedStrings = tuple[npt.NDArray[np.uint8], npt.NDArray[Any]]
+"""Strings as UTF-8 bytes, and the offsets where each begins and ends."""
+
+
 class Codes(NamedTuple):
     """Words as one run of code points; word i is ``codes[offsets[i]:offsets[i + 1]]``."""
 
     codes: npt.NDArray[np.uint32]
     offsets: npt.NDArray[np.int64]
+
+    def part(self, first: int, last: int) -> Codes:
+        """Return words first to last (exclusive), without copying their code points."""
+        offsets = self.offsets[first : last + 1]
+        return Codes(self.codes[offsets[0] : offsets[-1]], offsets - offsets[0])
+
+
+class InnerMarks(dict[int, str]):
+    """A table for str.translate that puts boundary marks around punctuation, symbols and spaces.
+
+    Combining marks are parts of letters (all vowels but the first of a Hindi word are), so they stay as they are.
+    """
+
+    def __missing__(self, code: int) -> str:
+        character, (left, right) = chr(code), BOUNDARIES
+        separates = unicodedata.category(character)[0] in "PSZ"
+        self[code] = f"{right}{character}{left}" if separates else character
+        return self[code]
+
+
+INNER_MARKS = InnerMarks()
 
 
 def as_words(words: Any) -> list[str]:
@@ -99,6 +124,15 @@ def encode(words: list[str], boundaries: bool = False) -> Codes:
     return Codes(np.frombuffer(data, "<u4").astype(np.uint32, copy=False), offsets)
 
 
+def mark_parts(words: list[str]) -> list[str]:
+    """Write boundary marks also inside words, so that their parts begin and end like words.
+
+    >>> mark_parts(["state-of-the-art", "art"])
+    ['state>-<of>-<the>-<art', 'art']
+    """
+    return [word if word.isalnum() else word.translate(INNER_MARKS) for word in words]
+
+
 def surrogate_error(words: list[str]) -> InputError:
     """Say which word holds a lone surrogate, and where."""
     for position, word in enumerate(words):
@@ -111,15 +145,16 @@ def surrogate_error(words: list[str]) -> InputError:
     raise AssertionError("no surrogate found")
 
 
-def pack_strings(words: list[str]) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
-    """Pack strings as UTF-8 bytes and offsets, the form in which model files hold them."""
+def pack_strings(words: list[str]) -> PackedStrings:
+    """Pack strings as UTF-8 bytes and offsets (uint32 if that is enough), the form in which model files hold them."""
     encoded = [word.encode() for word in words]
     offsets = np.zeros(len(words) + 1, np.int64)
     np.cumsum(np.fromiter(map(len, encoded), np.int64, len(words)), out=offsets[1:])
-    return np.frombuffer(b"".join(encoded), np.uint8), offsets
+    dtype = np.uint32 if offsets[-1] < 2**32 else np.int64
+    return np.frombuffer(b"".join(encoded), np.uint8), offsets.astype(dtype)
 
 
-def unpack_strings(data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]) -> list[str]:
+def unpack_strings(data: npt.NDArray[np.uint8], offsets: npt.NDArray[Any]) -> list[str]:
     """Undo `pack_strings`."""
     content, ends = data.tobytes(), offsets.tolist()
     return [content[start:end].decode() for start, end in itertools.pairwise(ends)]

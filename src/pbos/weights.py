@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from pbos.errors import InputError
 from pbos.kernels import compose, lattice
+from pbos.spelling import Spelling
 from pbos.subwords import SubwordIndex
 from pbos.text import Codes
+from pbos.threads import in_threads
 
 CHUNK = 4096  # words handed to a thread at a time
-Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -37,23 +33,41 @@ class Weights:
         indptr, indices, data = compose.merge_duplicates(self.indptr, self.indices, self.data, self.n_columns)
         return Weights(indptr, indices, data, self.n_columns)
 
+    def take(self, rows: npt.NDArray[np.int64]) -> Weights:
+        """Return some of the rows, in the order given."""
+        sizes = np.diff(self.indptr)[rows]
+        indptr = np.concatenate([[0], np.cumsum(sizes)])
+        entries = np.repeat(self.indptr[rows] - indptr[:-1], sizes) + np.arange(indptr[-1])
+        return Weights(indptr, self.indices[entries], self.data[entries], self.n_columns)
 
-def word_weights(
-    index: SubwordIndex, codes: Codes, *, uniform: bool, unseen_char_prob: float, threads: int | None = None
-) -> Weights:
+    def renumbered(self, columns: npt.NDArray[np.int64]) -> Weights:
+        """Give column i the number columns[i]; columns with the same number become one."""
+        n_columns = int(columns.max(initial=-1)) + 1
+        return Weights(self.indptr, columns[self.indices].astype(np.int32), self.data, n_columns).merged()
+
+    def columns_of_same_words(self) -> npt.NDArray[np.int64]:
+        """Number the columns so that those of the same set of words have the same number, in order of appearance."""
+        marks = np.random.default_rng(0).integers(1 << 63, size=len(self), dtype=np.int64)
+        keys = compose.column_keys(self.indptr, self.indices, marks, self.n_columns)
+        _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
+        order = np.argsort(np.argsort(first))
+        numbers: npt.NDArray[np.int64] = order[inverse]
+        return numbers
+
+
+def word_weights(index: SubwordIndex, codes: Codes, spelling: Spelling, *, threads: int | None = None) -> Weights:
     """Compute the weights of many words; a subword that occurs twice in a word has two entries.
 
     Args:
         index: The subwords, their probabilities, and which of them own a vector.
-        codes: The words.
-        uniform: Every occurrence weighs the same (BoS) instead of its posterior probability (PBoS).
-        unseen_char_prob: The probability of a single character never seen.
+        codes: The words, as `Spelling.codes` lays them out.
+        spelling: How they are weighed.
         threads: How many threads to use; None for one a core.
     """
 
     def chunk_weights(first: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32], npt.NDArray[np.float32]]:
-        chunk = slice_codes(codes, first, first + CHUNK)
-        return lattice.weights_of_words(*index.arrays, unseen_char_prob, uniform, *chunk)  # type: ignore[no-any-return]
+        chunk = codes.part(first, first + CHUNK)
+        return lattice.weights_of_words(index.arrays, *spelling.numbers, *chunk)  # type: ignore[no-any-return]
 
     parts = list(in_threads(chunk_weights, range(0, codes.offsets.size - 1, CHUNK), threads))
     lengths = [np.zeros(1, np.int64)] + [np.diff(indptr) for indptr, _, _ in parts]
@@ -63,31 +77,3 @@ def word_weights(
         data=np.concatenate([np.zeros(0, np.float32)] + [data for _, _, data in parts]),
         n_columns=int(index.rows.max()) + 1,
     )
-
-
-def slice_codes(codes: Codes, first: int, last: int) -> Codes:
-    """Return words first to last (exclusive) of many, without copying their code points."""
-    offsets = codes.offsets[first : last + 1]
-    return Codes(codes.codes[offsets[0] : offsets[-1]], offsets - offsets[0])
-
-
-def thread_count(threads: int | None) -> int:
-    """Return how many threads to use: as asked, or one for each core this process may run on."""
-    if threads is None:
-        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if threads < 1:
-        raise InputError(f"threads must be at least 1, got {threads}")
-    return threads
-
-
-def in_threads(function: Callable[[int], Result], items: Iterable[int], threads: int | None) -> Iterable[Result]:
-    """Map a function that releases the GIL over items, in order, on a pool that lives for this call only.
-
-    A pool a call costs some 100 µs and is safe after fork, where the threads of a lasting pool would be gone.
-    """
-    items = list(items)
-    workers = min(thread_count(threads), len(items))
-    if workers <= 1:
-        return map(function, items)
-    with ThreadPoolExecutor(workers) as pool:
-        return list(pool.map(function, items))

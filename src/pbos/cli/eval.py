@@ -143,7 +143,7 @@ def tagging(
 def heldout(
     vectors: Annotated[Path, typer.Argument(metavar="VECTORS", help="Word vectors to hide words of.")],
     counts: Annotated[str | None, typer.Option("-c", "--counts", help="Word counts: a file, or a code.")] = None,
-    preset: Annotated[str, typer.Option(help="pbos, pbos-n or bos.")] = "pbos",
+    preset: Annotated[str, typer.Option(help="default, pbos, pbos-n or bos.")] = "default",
     number: Annotated[int, typer.Option("-n", "--number", min=20, help="How many words to hide.")] = 5000,
     seed: Annotated[int, typer.Option(help="Fixes which.")] = 0,
     json: JsonOption = False,

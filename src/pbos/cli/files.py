@@ -15,9 +15,17 @@ from pbos.cli.vectors import ThreadsOption
 class PresetName(str, Enum):
     """The presets of `pbos.training`, spelled out here so that --help need not import it."""
 
+    default = "default"
     pbos = "pbos"
     pbos_n = "pbos-n"
     bos = "bos"
+
+
+class SolverName(str, Enum):
+    """The solvers of `pbos.training`."""
+
+    ridge = "ridge"
+    sgd = "sgd"
 
 
 class DType(str, Enum):
@@ -38,6 +46,8 @@ class VectorFormat(str, Enum):
     folder = "folder"
 
 
+SOLVER_REPORT = ("losses", "lam", "lams", "iterations", "residual")  # what `solver_facts` puts in words
+OTHER_SETTINGS = {"ridge": ("unit_length", "epochs", "lr"), "sgd": ("lam",)}  # which a solver does not use
 OutputOption = Annotated[Path, typer.Option("-o", "--output", metavar="FOLDER", help="Where to save the model.")]
 
 
@@ -48,9 +58,15 @@ def train(
         str | None,
         typer.Option("-c", "--counts", metavar="FILE", help="Word counts: a file, or a language code such as en."),
     ] = None,
-    preset: Annotated[PresetName, typer.Option(help="The settings to start from.")] = PresetName.pbos,
-    epochs: Annotated[int | None, typer.Option(min=1, help="How often to go over the words.")] = None,
-    lr: Annotated[float | None, typer.Option(help="The rate of the first epoch.")] = None,
+    preset: Annotated[PresetName, typer.Option(help="The settings to start from.")] = PresetName.default,
+    solver: Annotated[SolverName | None, typer.Option(help="Ridge regression, or the paper's SGD.")] = None,
+    lam: Annotated[
+        str | None,
+        typer.Option(metavar="NUMBER|auto", help="For ridge: the penalty; auto chooses it by words set aside."),
+    ] = None,
+    epochs: Annotated[int | None, typer.Option(min=1, help="For sgd: how often to go over the words.")] = None,
+    lr: Annotated[float | None, typer.Option(help="For sgd: the rate of the first epoch.")] = None,
+    max_vectors: Annotated[int | None, typer.Option(min=1, help="Keep the so many vectors that matter most.")] = None,
     min_len: Annotated[int | None, typer.Option(min=1, help="The shortest subword that owns a vector.")] = None,
     max_len: Annotated[int | None, typer.Option(min=1, help="The longest subword.")] = None,
     min_count: Annotated[int | None, typer.Option(min=1, help="Drop subwords that fewer training words hold.")] = None,
@@ -69,8 +85,9 @@ def train(
     \b
     Examples:
       pbos train vectors.vec -o my-model
-      pbos train glove.txt.gz --counts counts.csv --preset bos -o my-model
-      pbos train vectors.bin --counts de --heldout 0.05 --dtype int8 -o my-model
+      pbos train vectors.vec --max-vectors 50000 --dtype int8 -o small-model
+      pbos train vectors.bin --heldout 0.05 --lam 0.01 -o my-model
+      pbos train glove.txt.gz --counts counts.csv --preset pbos -o my-model
     """
     from pbos.storage import check_writable
 
@@ -79,8 +96,11 @@ def train(
     import pbos
 
     options = {
+        "solver": solver and solver.value,
+        "lam": lam and number_or_text(lam),
         "epochs": epochs,
         "lr": lr,
+        "max_vectors": max_vectors,
         "min_len": min_len,
         "max_len": max_len,
         "min_count": min_count,
@@ -105,9 +125,31 @@ def train(
     model.save(output)
     training = model.info["training"]
     note(f"saved to {output}: {len(model.words):,} words, {len(model.vectors):,} subword vectors x {model.dims}")
-    note(f"loss {training['losses'][0]:.3g} in the first epoch, {training['losses'][-1]:.3g} in the last")
+    for name, value in solver_facts(training).items():
+        note(f"{name}: {value}")
     if "heldout_cosine" in training:
         note(f"mean cosine of {training['heldout_words']:,} held-out words: {training['heldout_cosine']:.3f}")
+
+
+def number_or_text(text: str) -> float | str:
+    """Read a number; the library tells what else it takes."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def solver_facts(training: dict[str, Any]) -> dict[str, str]:
+    """Put how a model's solver fared in words."""
+    facts = {}
+    if losses := training.get("losses"):
+        facts["loss, first and last epoch"] = f"{losses[0]:.3g}, {losses[-1]:.3g}"
+    if "residual" in training:
+        facts["lam"] = f"{training['lam']:g}"
+        facts["residual"] = f"{training['residual']:.3g} after {training['iterations']} iterations"
+    if lams := training.get("lams"):
+        facts["cosine of words set aside, by lam"] = ", ".join(f"{lam}: {score:.3f}" for lam, score in lams.items())
+    return facts
 
 
 def info(model: ModelOption = None, json: JsonOption = False) -> None:
@@ -124,11 +166,11 @@ def info(model: ModelOption = None, json: JsonOption = False) -> None:
         return
     made = config.pop("info")
     spelling = config.pop("spelling")
-    losses = made.get("training", {}).pop("losses", [])
-    facts = {**config, **spelling, **{k: v for k, v in made.items() if k not in spelling}, **made.pop("training", {})}
-    facts.pop("training", None)
-    if losses:
-        facts["loss, first and last epoch"] = f"{losses[0]:.3g}, {losses[-1]:.3g}"
+    training = made.pop("training", {})
+    facts = {**config, **spelling, **made, **{k: v for k, v in training.items() if k not in SOLVER_REPORT}}
+    for name in OTHER_SETTINGS.get(made.get("solver"), ()):
+        facts.pop(name, None)
+    facts |= solver_facts(training)
     width = max(map(len, facts))
     for name, value in facts.items():
         shown = f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else value

@@ -44,6 +44,9 @@ def segment(
     number: NumberOption = 1,
     sample: Annotated[int, typer.Option(min=0, help="Draw so many at random instead of the best.")] = 0,
     seed: Annotated[int | None, typer.Option(help="Makes --sample repeatable.")] = None,
+    boundaries: Annotated[
+        bool, typer.Option("--boundaries", help="With --counts: write words with < and > around them.")
+    ] = False,
     types: Annotated[
         bool, typer.Option("--types", help="With --counts: count every word once instead of by its count.")
     ] = False,
@@ -69,11 +72,12 @@ def segment(
     Examples:
       pbos segment higher
       pbos segment -n 3 penpineapplepie --counts unigram_freq.csv
-      pbos segment --counts unigram_freq.csv --types --min-count 2 --em-rounds 2 unfriendliness
+      pbos segment -c unigram_freq.csv --boundaries --types --min-count 2 --em-rounds 2 unfriendliness
       pbos segment --sample 5 --seed 1 unfriendliest
       pbos segment --json -i words.txt
     """
-    settings = {"types": types or None, "min_count": min_count, "em_rounds": em_rounds}
+    flags = {"boundaries": boundaries or None, "types": types or None}
+    settings = {**flags, "min_count": min_count, "em_rounds": em_rounds}
     given = {name: value for name, value in settings.items() if value is not None}
     segmenter = segmenter_of(model, counts, **given)
     for word in words_from(words, input):

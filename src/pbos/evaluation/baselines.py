@@ -22,8 +22,8 @@ from pbos.kernels.edit_distance import nearest_words
 from pbos.model import unit_rows
 from pbos.subword_vectors import FloatMatrix
 from pbos.text import as_words, encode
+from pbos.threads import in_threads, thread_count
 from pbos.vectors import WordVectors
-from pbos.weights import in_threads, slice_codes, thread_count
 
 CHUNK = 128  # words handed to a thread at a time
 UNKNOWN = -1
@@ -85,7 +85,7 @@ class NearestSpelling:
         codes = encode(list(distinct))
 
         def search(first: int) -> npt.NDArray[np.int64]:
-            found: npt.NDArray[np.int64] = nearest_words(*self.vocabulary, *slice_codes(codes, first, first + CHUNK))
+            found: npt.NDArray[np.int64] = nearest_words(*self.vocabulary, *codes.part(first, first + CHUNK))
             return found
 
         found = np.concatenate([np.zeros(0, np.int64), *in_threads(search, range(0, len(distinct), CHUNK), threads)])

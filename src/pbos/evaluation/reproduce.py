@@ -6,16 +6,18 @@ import hashlib
 import json
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import pbos
+from pbos.counts import WordCounts
 from pbos.errors import InputError
 from pbos.evaluation import datasets, words
 from pbos.evaluation.baselines import Directions, NearestSpelling, Targets
+from pbos.evaluation.hashing import train_hashed
 from pbos.evaluation.polyglot import read_polyglot
 from pbos.evaluation.results import Embedder, Result, Score
 from pbos.evaluation.tagging import tagging
@@ -25,12 +27,19 @@ from pbos.training import PRESETS
 from pbos.vectors import WordVectors
 
 ROWS = Path(__file__).parent / "rows"
-TABLES = ("segmentation", "affix", "similarity", "multilingual", "tagging", "heldout", "speed")
+TABLES = (
+    *("segmentation", "affix", "similarity", "unseen", "multilingual"),
+    *("tagging", "heldout", "ablation", "size", "speed"),
+)
 LANGUAGES = (
     *("ar", "eu", "bg", "zh", "cs", "da", "en", "el", "he", "hi", "hu", "id"),
     *("it", "kk", "lv", "fa", "ro", "ru", "es", "sv", "ta", "tr", "vi"),
 )
 SIMILARITY = ("WS353", "RareWord", "Card-660", "SimLex999")
+ENGLISH = ("minilm-en", "googlenews-en-8k", "glove840b-en-10k")
+HELDOUT = (*ENGLISH, *(f"selftrained-{language}" for language in sorted((*LANGUAGES, "de"))))
+ABLATION = (*ENGLISH, *(f"selftrained-{language}" for language in ("de", "hu", "ru", "tr")))
+SIZES = ("full", "100000", "50000", "12000", "3000")  # numbers of vectors
 HIDDEN = 5000
 
 
@@ -42,11 +51,13 @@ class Row:
         name: The settings file's name without its ending.
         table: The table it belongs to.
         label: The model's name in the table.
-        model: targets, nearest, bos, pbos, pbos-n, kvq, fasttext, segmenter or random.
-        targets: The target vectors; empty where each language has its own.
-        counts: "unigram" for the paper's list, "own" for the counts beside the targets.
+        model: targets, nearest, default, bos, pbos, pbos-n, kvq, fasttext, segmenter or random.
+        targets: The target vectors; empty where each part (a language, a set of vectors) has its own.
+        counts: "unigram" for the paper's list, "own" for the counts beside the targets, "any" for the latter, or the
+            former where there are none. The model "default" uses no counts.
         settings: Settings of the preset to change.
         limit: Use the first so many target words only.
+        hashed: For the table of sizes: put subwords into buckets by a hash instead of leaving some out.
         c: The logistic regression's C.
         paper_targets: The target vectors the paper used.
         paper: The paper's figures, by data set or language.
@@ -60,6 +71,7 @@ class Row:
     counts: str = "own"
     settings: dict[str, Any] = field(default_factory=dict)
     limit: int | None = None
+    hashed: bool = False
     c: float = 1.0
     paper_targets: str = ""
     paper: dict[str, float] = field(default_factory=dict)
@@ -129,8 +141,8 @@ class Workshop:
     def key(self, row: Row, part: str) -> str:
         """Name a result by all it depends on: the row's settings, the targets' content, the version of pbos."""
         settings = [row.model, row.counts, row.settings, row.limit, row.c, part, pbos.__version__]
-        target = row.targets or (f"selftrained-{part}" if part else "")
-        return digest(json.dumps(settings), self.files(target) if target else [])
+        target = row.targets or (part if "-" in part else f"selftrained-{part}" if part else "")
+        return digest(json.dumps(settings + ([row.hashed] if row.hashed else [])), self.files(target) if target else [])
 
     def parts(self, row: Row) -> Iterator[tuple[str, Callable[[], list[Result]]]]:
         """Yield the parts of a row that are computed and kept on their own: languages, or the whole."""
@@ -140,6 +152,12 @@ class Workshop:
         elif row.table == "tagging":
             for language in LANGUAGES:
                 yield language, lambda language=language: self.tagging(row, language)  # type: ignore[misc]
+        elif row.table in ("heldout", "ablation"):
+            for targets in HELDOUT if row.table == "heldout" else ABLATION:
+                yield targets, lambda targets=targets: self.heldout(row, targets)  # type: ignore[misc]
+        elif row.table == "size":
+            for size in SIZES[row.hashed :]:
+                yield size, lambda size=size: self.size(row, size)  # type: ignore[misc]
         else:
             yield "", lambda: getattr(self, row.table)(row)
 
@@ -150,12 +168,23 @@ class Workshop:
     def affix(self, row: Row) -> list[Result]:
         """Affix prediction, by weights or by chance."""
         gold = datasets.read_affixes(self.data)
-        return [words.affix_random(gold) if row.model == "random" else words.affix(self.segmenter(), gold)]
+        if row.model == "random":
+            return [words.affix_random(gold)]
+        return [words.affix(self.segmenter(**row.settings), gold)]
 
     def similarity(self, row: Row) -> list[Result]:
         """The four English benchmarks."""
         embedder = self.embedder(row, row.targets)
         return [words.similarity(embedder, datasets.pairs(name, self.data), name) for name in SIMILARITY]
+
+    def unseen(self, row: Row) -> list[Result]:
+        """The four English benchmarks, by a model that has seen none of their words."""
+        benchmarks = {name: datasets.pairs(name, self.data) for name in SIMILARITY}
+        asked = {word.lower() for pairs in benchmarks.values() for pair in pairs for word in pair[:2]}
+        given = self.vectors(row, row.targets)
+        kept = [at for at, word in enumerate(given.words) if word.lower() not in asked]
+        model = self.make(row, WordVectors([given.words[at] for at in kept], given.vectors[kept]), row.targets)
+        return [words.similarity(model, pairs, name, keep_cosines=True) for name, pairs in benchmarks.items()]
 
     def multilingual(self, row: Row, language: str) -> list[Result]:
         """Four benchmarks in one language."""
@@ -168,11 +197,32 @@ class Workshop:
         train, test = (datasets.sentences(language, part, self.data) for part in ("train", "test"))
         return [tagging(self.embedder(row, targets), train, test, language=language, c=row.c, known=known)]
 
-    def heldout(self, row: Row) -> list[Result]:
+    def heldout(self, row: Row, targets: str) -> list[Result]:
         """Hidden words: cosine and rank of their true vectors."""
-        vectors = self.vectors(row, row.targets)
+        vectors = self.vectors(row, targets)
         hidden = min(HIDDEN, len(vectors) // 5)
-        return [words.heldout(lambda kept: self.make(row, kept, row.targets), vectors, hidden, dataset=row.targets)]
+        return [words.heldout(lambda kept: self.make(row, kept, targets), vectors, hidden, dataset=targets)]
+
+    def size(self, row: Row, size: str) -> list[Result]:
+        """Hidden words again, by a model of so many vectors held as int8; and how large it is."""
+        counts = None if row.model == "default" else self.counts(row, row.targets)
+        settings = {"preset": row.model, "threads": self.threads, **row.settings}
+        made: list[Model] = []
+
+        def train(kept: WordVectors) -> Model:
+            if row.hashed:
+                model = train_hashed(kept, counts, int(size), **settings)
+            else:
+                model = pbos.train(kept, counts, max_vectors=None if size == "full" else int(size), **settings)
+            made.append(model.compress(dtype="int8"))
+            return made[0]
+
+        vectors = self.vectors(row, row.targets)
+        result = words.heldout(train, vectors, min(HIDDEN, len(vectors) // 5), dataset=size)
+        sizes = words.size_of(made[0])
+        exact = sizes["bytes"] + 3 * sizes["parameters"] - 4 * len(made[0].vectors)  # as float32, without scales
+        numbers = {"MB": sizes["bytes"] / 1e6, "MB as float32": exact / 1e6, "vectors": len(made[0].vectors)}
+        return [replace(result, scores={**result.scores, **{name: Score(float(n)) for name, n in numbers.items()}})]
 
     def speed(self, row: Row) -> list[Result]:
         """Time and size of a trained model."""
@@ -181,9 +231,9 @@ class Workshop:
 
     # -- models --------------------------------------------------------------------------------------------------------
 
-    def segmenter(self) -> pbos.Segmenter:
+    def segmenter(self, **settings: Any) -> pbos.Segmenter:
         """Return the segmenter of the paper's counts."""
-        return pbos.Segmenter.from_counts(datasets.counts(self.data))
+        return pbos.Segmenter.from_counts(datasets.counts(self.data), **settings)
 
     def embedder(self, row: Row, targets: str) -> Embedder:
         """Return a row's model, trained on some targets; from the cache if it was trained before."""
@@ -211,7 +261,7 @@ class Workshop:
         if place.with_suffix(".npz").exists():
             with np.load(place.with_suffix(".npz")) as content:
                 return content["losses"].tolist() if "losses" in content else []
-        losses: list[float] = pbos.load(place).info["training"]["losses"] if place.exists() else []
+        losses: list[float] = pbos.load(place).info["training"].get("losses", []) if place.exists() else []
         return losses
 
     def files(self, targets: str) -> list[Path]:
@@ -229,6 +279,12 @@ class Workshop:
             given = english_words(given)
         return WordVectors(given.words[: row.limit], given.vectors[: row.limit])
 
+    def counts(self, row: Row, targets: str) -> WordCounts | None:
+        """Return the word counts a row asks for."""
+        own = None if self.originals or row.counts == "unigram" else datasets.own_counts(targets, self.data)
+        needed = row.counts == "unigram" or (row.counts == "any" and own is None)
+        return datasets.counts(self.data) if needed else own
+
     def make(self, row: Row, vectors: WordVectors, targets: str) -> Embedder:
         """Train a row's model on vectors."""
         if row.model == "targets":
@@ -236,8 +292,7 @@ class Workshop:
         if row.model == "nearest":
             return NearestSpelling(vectors)
         if row.model in PRESETS:
-            own = None if self.originals else datasets.own_counts(targets, self.data)
-            counts = datasets.counts(self.data) if row.counts == "unigram" else own
+            counts = None if row.model == "default" else self.counts(row, targets)
             return pbos.train(vectors, counts, preset=row.model, threads=self.threads, progress=None, **row.settings)
         if row.model == "kvq":
             from pbos.evaluation.kvq import KVQ

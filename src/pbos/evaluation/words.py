@@ -55,7 +55,13 @@ PAPER_WEIGHTS = {
 
 
 def similarity(
-    model: Embedder, pairs: Iterable[Pair], name: str = "pairs", *, repeats: int = 1000, seed: int = 0
+    model: Embedder,
+    pairs: Iterable[Pair],
+    name: str = "pairs",
+    *,
+    keep_cosines: bool = False,
+    repeats: int = 1000,
+    seed: int = 0,
 ) -> Result:
     """Compare cosines with human judgement: Spearman's rho x 100.
 
@@ -66,6 +72,7 @@ def similarity(
         model: Anything that embeds words.
         pairs: Word, word, score.
         name: The data set's name.
+        keep_cosines: Keep the pairs' cosines and scores in the details, for `difference`.
         repeats: How many samples to draw for the intervals.
         seed: Fixes them.
     """
@@ -88,7 +95,25 @@ def similarity(
     scores = {"spearman": score(near, human), "spearman, pairs with both vectors": score(near[both], human[both])}
     missing = int(len(pairs) - both.sum())
     protocol = "Spearman's rho x 100, words lower-cased, a pair with a missing or near-zero vector scores 0"
-    return Result("similarity", name, scores, {"pairs": len(pairs), "missing_pairs": missing, "protocol": protocol})
+    details: dict[str, Any] = {"pairs": len(pairs), "missing_pairs": missing, "protocol": protocol}
+    if keep_cosines:
+        details |= {"cosines": near.round(5).tolist(), "human": human.tolist()}
+    return Result("similarity", name, scores, details)
+
+
+def difference(first: Result, second: Result, *, repeats: int = 1000, seed: int = 0) -> Score:
+    """Return by how much the first model's rho is above the second's on the same pairs, with its interval.
+
+    Samples of the pairs are drawn for both models alike, so what the pairs have in common does not widen the interval.
+    """
+    one, other, human = (dense(np.array(values)) for values in (
+        first.details["cosines"], second.details["cosines"], first.details["human"]))  # fmt: skip
+
+    def gap(drawn: Ints) -> float:
+        judged = ranks(human[drawn])
+        return 100 * (correlation(ranks(one[drawn]), judged) - correlation(ranks(other[drawn]), judged))
+
+    return bootstrap(gap(np.arange(len(human))), gap, len(human), repeats=repeats, seed=seed)
 
 
 def embed_pairs(model: Embedder, pairs: Sequence[Pair]) -> tuple[FloatMatrix, FloatMatrix]:

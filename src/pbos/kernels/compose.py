@@ -74,3 +74,20 @@ def merge_duplicates(indptr, indices, data, n_columns):
                 size += 1
         new_indptr[row + 1] = size
     return new_indptr, new_indices[:size], new_data[:size]
+
+
+@kernel
+def column_keys(indptr, indices, marks, n_columns):
+    """Return for each column of a CSR matrix a key of its set of rows: their random marks, combined.
+
+    Equal sets have equal keys; with marks of 63 bits, others have different ones but for one chance in 2**63 a pair.
+    """
+    keys = np.zeros(n_columns, np.int64)
+    last = np.full(n_columns, -1, np.int64)
+    for row in range(indptr.size - 1):
+        for k in range(indptr[row], indptr[row + 1]):
+            column = indices[k]
+            if last[column] != row:
+                last[column] = row
+                keys[column] ^= marks[row]
+    return keys

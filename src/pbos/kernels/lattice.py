@@ -12,21 +12,24 @@ over 2**130: the smaller one cannot change the sum.
 import numpy as np
 
 from pbos.kernels import kernel
-from pbos.kernels.trie import child, grown
+from pbos.kernels.trie import child, grown, letters_of, prob_of, row_of
 
 BIG = 2.0**256
 SMALL_STEP = 2.0**128
-UNKNOWN = -1
+LEFT, RIGHT = ord("<"), ord(">")
+POSTERIOR, UNIFORM, BOTH = 0, 1, 2  # what a span weighs
 
 
 @kernel
-def find_spans(first_child, labels, probs, unseen_char_prob, codes):
+def find_spans(index, unseen_char_prob, codes):
     """Return starts, ends, nodes, span_probs of all spans with a probability or a node.
 
     The walk from each position stops at the first string that is no node: no longer one can be. A single code point
     never seen gets unseen_char_prob, so every position can be reached.
     """
     length = codes.size
+    labels, children, blocks, probs, levels = index.labels, index.children, index.blocks, index.probs, index.prob_levels
+    letters = letters_of(index.alphabet, codes)
     starts = np.empty(length + 1, np.int64)
     capacity = 4 * length + 16
     ends = np.zeros(capacity, np.int32)
@@ -35,19 +38,19 @@ def find_spans(first_child, labels, probs, unseen_char_prob, codes):
     size = 0
     for start in range(length):
         starts[start] = size
+        if size + length - start > capacity:  # here, as a loop that may replace its arrays is slow
+            capacity = 2 * capacity + length
+            ends = grown(ends, capacity)
+            nodes = grown(nodes, capacity)
+            span_probs = grown(span_probs, capacity)
         node = np.int64(0)
         for at in range(start, length):
-            node = child(first_child, labels, node, codes[at])
-            prob = np.float64(probs[node]) if node >= 0 else 0.0
+            node = child(labels, children, blocks, node, letters[at])
+            prob = prob_of(probs, levels, node) if node >= 0 else 0.0
             if at == start and prob <= 0.0:
                 prob = unseen_char_prob
             elif node < 0:
                 break
-            if size == capacity:
-                capacity *= 2
-                ends = grown(ends, capacity)
-                nodes = grown(nodes, capacity)
-                span_probs = grown(span_probs, capacity)
             ends[size] = at + 1
             nodes[size] = node
             span_probs[size] = prob
@@ -157,16 +160,21 @@ def log_total(starts, ends, span_probs):
 
 
 @kernel
-def best_paths(starts, ends, span_probs, n):
+def best_paths(starts, ends, span_probs, letters, letter_keys, n):
     """Return the n most probable paths, best first: scores (log), and for each path its span at every position.
 
     For every position, from the last to the first, the n best ways to finish the word from there are kept. Each way is
     a span and the rank of the way that goes on from the span's end. Among equals, the longer first span comes first.
+
+    Of paths that cut between the same letters, and differ in what they do with boundary marks, only the best counts.
+    `letters` has the number of letters before each position, `letter_keys` a random number of 63 bits for each such
+    number; cuts are compared by these numbers, combined.
     """
     length = starts.size - 1
     scores = np.full((length + 1, n), -np.inf)
     spans = np.zeros((length + 1, n), np.int64)
     ranks = np.zeros((length + 1, n), np.int64)
+    keys = np.zeros((length + 1, n), np.int64)
     found = np.zeros(length + 1, np.int64)
     scores[length, 0] = 0.0
     found[length] = 1
@@ -179,16 +187,27 @@ def best_paths(starts, ends, span_probs, n):
                 score = step + scores[ends[k], rank]
                 if found[i] == n and score <= scores[i, n - 1]:
                     break  # the ways from the span's end only get worse
-                at = min(found[i], n - 1)
+                key = keys[ends[k], rank]
+                if letters[ends[k]] > letters[i]:
+                    key ^= letter_keys[letters[i]]
+                at = 0
+                while at < found[i] and keys[i, at] != key:
+                    at += 1
+                if at < found[i] and scores[i, at] >= score:
+                    continue
+                if at == found[i]:  # new cuts; else those at `at` make place
+                    at = min(at, n - 1)
+                    found[i] = at + 1
                 while at > 0 and scores[i, at - 1] < score:
                     scores[i, at] = scores[i, at - 1]
                     spans[i, at] = spans[i, at - 1]
                     ranks[i, at] = ranks[i, at - 1]
+                    keys[i, at] = keys[i, at - 1]
                     at -= 1
                 scores[i, at] = score
                 spans[i, at] = k
                 ranks[i, at] = rank
-                found[i] = min(found[i] + 1, n)
+                keys[i, at] = key
     return scores, spans, ranks, found
 
 
@@ -219,11 +238,36 @@ def sample_path(starts, ends, span_probs, backward, exponents, uniforms, path):
 
 
 @kernel
-def weights_of_words(first_child, labels, probs, rows, unseen_char_prob, uniform, codes, offsets):
+def span_weights(codes, starts, ends, nodes, span_probs, rows, weighting, start_weight, end_weight):
+    """Return the weight of each span, 0 where it owns no vector, and the sum to divide them by.
+
+    A span weighs its posterior, 1, or the sum of both, times start_weight if it begins with the mark `<` and times
+    end_weight if it ends with the mark `>`.
+    """
+    values = np.ones(nodes.size, np.float64) if weighting == UNIFORM else posteriors(starts, ends, span_probs)
+    total = 0.0
+    for start in range(starts.size - 1):
+        for k in range(starts[start], starts[start + 1]):
+            if nodes[k] < 0 or row_of(rows, nodes[k]) < 0:
+                values[k] = 0.0
+                continue
+            factor = start_weight if codes[start] == LEFT else 1.0
+            if codes[ends[k] - 1] == RIGHT:
+                factor *= end_weight
+            if weighting == BOTH:
+                values[k] += 1.0
+            values[k] *= factor
+            total += values[k]
+    return values, total
+
+
+@kernel
+def weights_of_words(index, unseen_char_prob, weighting, start_weight, end_weight, codes, offsets):
     """Return the weights of many words as CSR (indptr, indices, data); a row that occurs twice in a word stands twice.
 
-    The weights of a word sum to 1 over its spans that own a vector, or are absent if there are none.
+    The weights of a word sum to 1; a word none of whose spans owns a vector has none.
     """
+    rows = index.rows
     n_words = offsets.size - 1
     indptr = np.zeros(n_words + 1, np.int64)
     capacity = 8 * codes.size + 16
@@ -231,41 +275,35 @@ def weights_of_words(first_child, labels, probs, rows, unseen_char_prob, uniform
     data = np.zeros(capacity, np.float32)
     size = 0
     for word in range(n_words):
-        starts, ends, nodes, span_probs = find_spans(
-            first_child, labels, probs, unseen_char_prob, codes[offsets[word] : offsets[word + 1]]
+        word_codes = codes[offsets[word] : offsets[word + 1]]
+        starts, ends, nodes, span_probs = find_spans(index, unseen_char_prob, word_codes)
+        values, total = span_weights(
+            word_codes, starts, ends, nodes, span_probs, rows, weighting, start_weight, end_weight
         )
-        span_weights = np.ones(nodes.size, np.float64) if uniform else posteriors(starts, ends, span_probs)
-        total = 0.0
-        for k in range(nodes.size):
-            if nodes[k] >= 0 and rows[nodes[k]] >= 0:
-                total += span_weights[k]
         if size + nodes.size > capacity:
             capacity = 2 * capacity + nodes.size
             indices = grown(indices, capacity)
             data = grown(data, capacity)
-        if total > 0.0:
-            for k in range(nodes.size):
-                if nodes[k] >= 0 and rows[nodes[k]] >= 0 and span_weights[k] > 0.0:
-                    indices[size] = rows[nodes[k]]
-                    data[size] = span_weights[k] / total
-                    size += 1
+        for k in range(nodes.size):
+            if values[k] > 0.0:
+                indices[size] = row_of(rows, nodes[k])
+                data[size] = values[k] / total
+                size += 1
         indptr[word + 1] = size
     return indptr, indices[:size], data[:size]
 
 
 @kernel
-def expected_counts(first_child, labels, probs, unseen_char_prob, codes, offsets, counts):
+def expected_counts(index, unseen_char_prob, codes, offsets, counts):
     """Return for each node how often it is expected as a piece of the words.
 
     e(s) = sum over words w and over the spans (i, j) of w that are s of counts[w] * a(i, j)
 
     A span without a node adds nothing.
     """
-    sums = np.zeros(labels.size, np.float64)
+    sums = np.zeros(index.labels.size, np.float64)
     for word in range(offsets.size - 1):
-        starts, ends, nodes, span_probs = find_spans(
-            first_child, labels, probs, unseen_char_prob, codes[offsets[word] : offsets[word + 1]]
-        )
+        starts, ends, nodes, span_probs = find_spans(index, unseen_char_prob, codes[offsets[word] : offsets[word + 1]])
         span_posteriors = posteriors(starts, ends, span_probs)
         for k in range(nodes.size):
             if nodes[k] >= 0:

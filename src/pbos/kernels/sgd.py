@@ -51,12 +51,15 @@ def merge_private_columns(indptr, indices, data, n_columns):
     """Merge, for each row, the columns that no other row has into one.
 
     From zero, the vectors of such subwords only ever move together, in proportion to their weights: with
-    r = sqrt(sum of a**2), they are a / r times one vector that has the weight r. Returns the smaller matrix (CSR), its
-    number of columns, and for each old column the new one and the factor.
+    r = sqrt(sum of a**2), they are a / r times one vector that has the weight r. The same holds for the least squares
+    with a penalty on all vectors alike. Returns the smaller matrix (CSR), its number of columns, how many of them,
+    the first, are not private, and for each old column the new one and the factor. A row's private column comes last.
+    A weight of 0 (one too small for float32) is none.
     """
     holders = np.zeros(n_columns, np.int32)
-    for column in indices:
-        holders[column] += 1
+    for k in range(indices.size):
+        if data[k] != 0.0:
+            holders[indices[k]] += 1
     new_column = np.zeros(n_columns, np.int32)
     factor = np.ones(n_columns, np.float32)
     size = 0
@@ -64,6 +67,7 @@ def merge_private_columns(indptr, indices, data, n_columns):
         if holders[column] != 1:
             new_column[column] = size
             size += 1
+    shared = size
 
     new_indptr = np.zeros(indptr.size, np.int64)
     new_indices = np.empty(indices.size, np.int32)
@@ -73,6 +77,8 @@ def merge_private_columns(indptr, indices, data, n_columns):
         squares = 0.0
         for k in range(indptr[row], indptr[row + 1]):
             column = indices[k]
+            if data[k] == 0.0:
+                continue
             if holders[column] == 1:
                 squares += np.float64(data[k]) ** 2
                 new_column[column] = size
@@ -83,11 +89,11 @@ def merge_private_columns(indptr, indices, data, n_columns):
         if squares > 0.0:
             root = np.sqrt(squares)
             for k in range(indptr[row], indptr[row + 1]):
-                if holders[indices[k]] == 1:
+                if holders[indices[k]] == 1 and data[k] != 0.0:
                     factor[indices[k]] = data[k] / root
             new_indices[used] = size
             new_data[used] = root
             used += 1
             size += 1
         new_indptr[row + 1] = used
-    return new_indptr, new_indices[:used], new_data[:used], size, new_column, factor
+    return new_indptr, new_indices[:used], new_data[:used], size, shared, new_column, factor

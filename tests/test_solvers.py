@@ -1,0 +1,277 @@
+"""The solvers on bare matrices, against dense linear algebra in float64."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import pbos
+from pbos import InputError
+from pbos.solvers import LAMS, SLICE, Ridge, choose_lam, order_of_words, row_cosines, sgd
+from pbos.training import PRESETS, make_index, make_weights
+from pbos.weights import Weights
+
+TIGHT = {"tolerance": 1e-7, "max_iterations": 2000}
+
+
+def sparse(matrix):
+    """A dense matrix as weights."""
+    rows, columns = np.nonzero(matrix)
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=len(matrix)))])
+    return Weights(indptr, columns.astype(np.int32), matrix[rows, columns].astype(np.float32), matrix.shape[1])
+
+
+def dense(weights):
+    matrix = np.zeros((len(weights), weights.n_columns))
+    matrix[np.repeat(np.arange(len(weights)), np.diff(weights.indptr)), weights.indices] = weights.data
+    return matrix
+
+
+def assert_near(found, expected, share=1e-4):
+    """No number is off by more than a share of the largest."""
+    assert found.shape == expected.shape
+    assert np.abs(found - expected).max(initial=0) <= share * np.abs(expected).max(initial=1e-9)
+
+
+def dense_ridge(matrix, targets, lam, penalty=None):
+    """(A'A + lam P) S = A'T."""
+    penalty = np.ones(matrix.shape[1]) if penalty is None else penalty
+    return np.linalg.solve(matrix.T @ matrix + lam * np.diag(penalty), matrix.T @ targets.astype(np.float64))
+
+
+def random_matrix(random, words=40, shared=25, private=0, empty_columns=0, empty_words=0, density=0.2):
+    """A sparse matrix, its columns in any order; private columns have one word each, some words several of them."""
+    columns = [np.where(random.random(words) < density, random.random(words), 0) for _ in range(shared)]
+    for _ in range(private):
+        column = np.zeros(words)
+        column[random.integers(words // 2)] = random.uniform(0.1, 1)
+        columns.append(column)
+    columns += [np.zeros(words)] * empty_columns
+    matrix = np.array(columns)[random.permutation(len(columns))].T
+    matrix[random.choice(words, empty_words, replace=False)] = 0
+    return matrix.astype(np.float32).astype(np.float64)
+
+
+MATRICES = {
+    "plain": {},
+    "many words": {"words": 300, "shared": 20},
+    "many columns": {"words": 20, "shared": 150},
+    "one word": {"words": 2, "shared": 5, "density": 0.9, "empty_words": 1},
+    "many private": {"private": 70},
+    "only private": {"shared": 0, "private": 30},
+    "empty columns": {"private": 10, "empty_columns": 7},
+    "empty words": {"private": 10, "empty_words": 9},
+    "dense": {"density": 1.0},
+    "nothing": {"shared": 0, "empty_columns": 5},
+}
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["apart", "merged"])
+def real(request, shared_data):
+    """The weights, penalties and targets of real words, as the default preset has them."""
+    vectors = pbos.WordVectors.read(shared_data / "vectors" / "minilm-en", limit=160 if request.param else 60)
+    chosen = pbos.training.choose("default", {"merge": request.param})
+    index = make_index(pbos.WordCounts.from_ranks(vectors.words), vectors.words, chosen)
+    _, weights, penalty = make_weights(index, vectors.words, chosen, None)
+    assert penalty.max() > penalty.min()
+    return weights, penalty, vectors.vectors
+
+
+@pytest.mark.parametrize("shape", MATRICES)
+@pytest.mark.parametrize("dims", [1, 3, 130])
+@pytest.mark.parametrize("with_penalty", [False, True])
+def test_ridge_is_the_dense_solution(shape, dims, with_penalty):
+    random = np.random.default_rng(7)
+    matrix = random_matrix(random, **MATRICES[shape])
+    targets = random.normal(size=(len(matrix), dims)).astype(np.float32)
+    penalty = random.uniform(0.5, 8, matrix.shape[1]) if with_penalty else None
+    ridge = Ridge(sparse(matrix), penalty)
+    for lam in (3.0, 0.1):
+        solution = ridge.solve(targets, lam, **TIGHT)
+        expected = dense_ridge(matrix, targets, lam, penalty)
+        assert_near(solution.vectors, expected)
+        assert solution.vectors.dtype == np.float32
+        assert solution.report["lam"] == lam
+        assert solution.report["residual"] <= 1e-6
+
+
+@pytest.mark.parametrize("lam", [0.3, 0.01, 0.0003])
+def test_ridge_on_real_words_is_the_dense_solution(real, lam):
+    weights, penalty, targets = real
+    matrix = dense(weights)
+    solution = Ridge(weights, penalty).solve(targets[:, :40], lam, **TIGHT)
+    expected = dense_ridge(matrix, targets[:, :40], lam, penalty)
+    assert_near(solution.vectors, expected)
+    assert_near(matrix @ solution.vectors, matrix @ expected)
+
+
+def residual_by_hand(matrix, targets, lam, penalty, vectors, dims=slice(None)):
+    """The equations that are left when private columns are solved for: A'D(T - A S) = lam P S, D = lam / (lam + b²)."""
+    scaled, vectors = matrix / np.sqrt(penalty), vectors.astype(np.float64) * np.sqrt(penalty)[:, None]
+    private = (matrix != 0).sum(axis=0) == 1
+    shares = lam / (lam + (scaled[:, private] ** 2).sum(axis=1, keepdims=True))
+    shared, vectors, targets = scaled[:, ~private], vectors[~private][:, dims], targets[:, dims]
+    left = shared.T @ (shares * (targets - shared @ vectors)) - lam * vectors
+    return np.linalg.norm(left) / np.linalg.norm(shared.T @ (shares * targets))
+
+
+@pytest.mark.parametrize(
+    ("stop", "least", "most"),
+    [
+        ({}, 0, 0.02),
+        ({"tolerance": 1e-3}, 0, 1e-3),
+        ({"max_iterations": 2}, 0.02, 1),
+        ({"max_iterations": 0}, 1, 1),
+    ],
+)
+def test_the_residual_is_what_is_left_of_the_equations(real, stop, least, most):
+    weights, penalty, targets = real
+    lam = 0.003
+    solution = Ridge(weights, penalty).solve(targets, lam, **stop)
+    found = residual_by_hand(dense(weights), targets, lam, penalty, solution.vectors)
+    assert solution.report["residual"] == pytest.approx(found, rel=0.01)
+    assert least <= solution.report["residual"] <= most
+    assert solution.report["iterations"] <= stop.get("max_iterations", 100)
+    if "max_iterations" not in stop:  # every slice of the dimensions gets there by itself
+        for first in range(0, targets.shape[1], SLICE):
+            some = slice(first, first + SLICE)
+            assert residual_by_hand(dense(weights), targets, lam, penalty, solution.vectors, some) <= most * 1.01
+
+
+def test_ridge_is_the_same_to_the_bit_for_any_number_of_threads(real):
+    weights, penalty, targets = real
+    ridge = Ridge(weights, penalty)
+    done = []
+    first = ridge.solve(targets, 0.003, threads=1, on_slice=done.append)
+    assert sum(done) == targets.shape[1]
+    for threads in (2, 3, None):
+        again = ridge.solve(targets, 0.003, threads=threads)
+        assert again.vectors.tobytes() == first.vectors.tobytes()
+        assert again.report == first.report
+
+
+def test_the_order_of_words_and_columns_does_not_matter(real):
+    weights, penalty, targets = real
+    random = np.random.default_rng(0)
+    words, columns = random.permutation(len(weights)), random.permutation(weights.n_columns)
+    first = Ridge(weights, penalty).solve(targets, 0.3, **TIGHT).vectors
+    mixed = Ridge(sparse(dense(weights)[words][:, columns]), penalty[columns]).solve(targets[words], 0.3, **TIGHT)
+    assert_near(mixed.vectors, first[columns])
+    assert sorted(order_of_words(weights)) == list(range(len(weights)))
+
+
+def test_a_weight_of_zero_is_none():
+    """One too small for float32 becomes 0; its column must not get the vector of another."""
+    weights = Weights(np.array([0, 2, 4]), np.array([0, 1, 0, 2], np.int32), np.array([1, 0, 1, 0.5], np.float32), 3)
+    targets = np.eye(2, dtype=np.float32)
+    expected = dense_ridge(dense(weights), targets, 0.1)
+    assert not expected[1].any()
+    assert Ridge(weights).solve(targets, 0.1, **TIGHT).vectors == pytest.approx(expected, abs=1e-5)
+    assert not sgd(weights, targets, epochs=3, lr=0.1, seed=0).vectors[1].any()
+
+
+@pytest.mark.parametrize("lam", [0.0, -1.0, float("nan"), float("inf")])
+def test_lam_must_be_above_zero(lam):
+    with pytest.raises(InputError, match=f"lam must be above 0, got {lam}"):
+        Ridge(sparse(np.eye(2))).solve(np.eye(2, dtype=np.float32), lam)
+
+
+def test_ridge_runs_as_plain_python_too():
+    code = (
+        "import numpy as np, pbos; random = np.random.default_rng(0); "
+        "words = ['high', 'higher', 'low', 'lower', 'x-ray', 'slow']; "
+        "model = pbos.train((words, random.normal(size=(6, 3))), max_vectors=9); "
+        "print(model.info, model.vectors.values.tolist(), model.index.rows.tolist(), model.index.probs.tolist())"
+    )
+
+    def output(**environment):
+        command = [sys.executable, "-W", "error", "-c", code]
+        return subprocess.run(command, env={**os.environ, **environment}, check=True, capture_output=True).stdout
+
+    assert output(NUMBA_DISABLE_JIT="1") == output()
+
+
+# Choosing lam ---------------------------------------------------------------------------------------------------------
+
+
+def cosines_by_hand(matrix, targets, penalty, grid, seed):
+    """The cosines of words set aside with what dense solutions for the others make of them, for each lam.
+
+    Both are seen from the mean of the others.
+    """
+    random = np.random.default_rng(seed)
+    n = len(matrix)
+    hidden = random.choice(n, min(max(n // 20, 1), 5000), replace=False)
+    if targets.shape[1] > 32:
+        targets = targets @ np.linalg.qr(random.standard_normal((targets.shape[1], 32)))[0]
+    left = np.setdiff1d(np.arange(n), hidden)
+    cosines, middle = {}, targets[left].mean(axis=0)
+    given = targets[hidden] - middle
+    for lam in grid:
+        words = matrix[hidden] @ dense_ridge(matrix[left], targets[left], lam, penalty) - middle
+        norms = np.linalg.norm(words, axis=1) * np.linalg.norm(given, axis=1)
+        products = (words * given).sum(axis=1)
+        cosines[lam] = np.array([p / norm if norm else 0.0 for p, norm in zip(products, norms, strict=True)])
+    return cosines
+
+
+def chosen_by_hand(cosines):
+    """The smallest lam that is worse than the best by at most the standard error of the difference, word by word."""
+    best = max(cosines, key=lambda lam: cosines[lam].mean())
+    for lam in sorted(cosines):
+        lost = cosines[best] - cosines[lam]
+        if lost.mean() <= np.sqrt(np.mean((lost - lost.mean()) ** 2) / lost.size):
+            return lam
+
+
+@pytest.mark.parametrize("dims", [8, 32, 60])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_lam_is_chosen_by_words_set_aside(dims, seed, monkeypatch):
+    monkeypatch.setattr(Ridge, "solve", tight(Ridge.solve))
+    random = np.random.default_rng(dims)
+    matrix = random_matrix(random, words=200, shared=60, private=50, empty_words=3)
+    targets = matrix @ random.normal(size=(matrix.shape[1], dims)) + random.normal(size=(200, dims)) * 2
+    penalty = random.uniform(0.5, 4, matrix.shape[1])
+    targets = targets.astype(np.float32)
+    tried = {}
+    grid = (10.0, 3.0, 1.0, 0.3, 0.1, 0.03)
+    best, scores = choose_lam(sparse(matrix), targets, penalty, grid=grid, seed=seed, on_try=tried.__setitem__)
+    cosines = cosines_by_hand(matrix, targets, penalty, grid, seed)
+    expected = {lam: one.mean() for lam, one in cosines.items()}
+    assert tried == pytest.approx(expected, abs=1e-5)
+    assert scores == pytest.approx({f"{lam:g}": score for lam, score in expected.items()}, abs=6e-5)
+    assert best == chosen_by_hand(cosines)
+
+
+def tight(solve):
+    return lambda self, targets, lam, threads=None: solve(self, targets, lam, threads=threads, **TIGHT)
+
+
+def test_the_usual_tolerance_is_enough_to_choose_by(real):
+    weights, penalty, targets = real
+    grid = (0.3, 0.01, 0.001)
+    best, scores = choose_lam(weights, targets, penalty, grid=grid, seed=3)
+    cosines = cosines_by_hand(dense(weights), targets.astype(np.float64), penalty, grid, 3)
+    assert list(scores) == ["0.3", "0.01", "0.001"]
+    assert scores == pytest.approx({f"{lam:g}": one.mean() for lam, one in cosines.items()}, abs=0.02)
+    assert best == chosen_by_hand(cosines)
+
+
+def test_words_to_choose_by_may_have_no_vector_at_all():
+    targets = np.array([[1, 0], [-1, 0], [0, 1], [0, -1]], np.float32)
+    best, scores = choose_lam(sparse(np.zeros((4, 2))), targets, grid=(2.0, 1.0, 3.0))
+    assert best == 1  # where nothing can be told, the smallest
+    assert len(set(scores.values())) == 1
+
+
+def test_cosines_of_rows():
+    left = np.array([[1, 0], [3, 4], [0, 0], [1, 1]], np.float32)
+    right = np.array([[0, 2], [6, 8], [1, 1], [-2, -2]], np.float32)
+    assert row_cosines(left, right) == pytest.approx([0, 1, 0, -1])
+
+
+def test_the_default_tries_several_orders_of_magnitude():
+    assert PRESETS["default"].lam == "auto"
+    assert max(LAMS) / min(LAMS) > 99
