@@ -39,7 +39,7 @@ SIMILARITY = ("WS353", "RareWord", "Card-660", "SimLex999")
 ENGLISH = ("minilm-en", "googlenews-en-8k", "glove840b-en-10k")
 HELDOUT = (*ENGLISH, *(f"selftrained-{language}" for language in sorted((*LANGUAGES, "de"))))
 ABLATION = (*ENGLISH, *(f"selftrained-{language}" for language in ("de", "hu", "ru", "tr")))
-SIZES = ("full", "100000", "50000", "12000", "3000")  # numbers of vectors
+SIZES = ("full", "180000", "100000", "50000", "12000", "3000")  # numbers of vectors
 HIDDEN = 5000
 
 
@@ -163,7 +163,7 @@ class Workshop:
 
     def segmentation(self, row: Row) -> list[Result]:
         """Table 1: segmentations and weights from counts."""
-        return [words.segmentation(self.segmenter())]
+        return [words.segmentation(self.segmenter(**row.settings))]
 
     def affix(self, row: Row) -> list[Result]:
         """Affix prediction, by weights or by chance."""
