@@ -119,7 +119,7 @@ def streaming():
         seconds = time.perf_counter() - started
         assert process.returncode == 0
     figure = f"{seconds:.0f} s, {peak / 1000:.0f} MB of memory at most"
-    yield "`pbos embed` of 10,000,000 words to .npy, 80 dimensions", figure
+    yield f"`pbos embed` of 10,000,000 words to .npy, {pbos.load().dims} dimensions", figure
 
 
 def long_word():
