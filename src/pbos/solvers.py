@@ -222,7 +222,7 @@ def choose_lam(
     Cosines are taken from the mean of all given vectors, so that going there, where no word is told from another, earns
     nothing.
     Chosen is the smallest that is not worse than the best by more than the standard error of the difference: where
-    the words set aside cannot tell, known words shall keep what is their own.
+    the words set aside cannot tell, known words shall keep what is their own. So it is where there is one word only.
 
     Args:
         weights: As for `Ridge`.
@@ -233,6 +233,8 @@ def choose_lam(
         threads: How many threads to use; None for one a core.
         on_try: Called with each lam and its cosine.
     """
+    if len(weights) < 2:  # nothing to set aside
+        return min(grid), {}
     random = np.random.default_rng(seed)
     hidden = np.zeros(len(weights), np.bool_)
     hidden[random.choice(len(weights), min(max(len(weights) // 20, 1), 5000), replace=False)] = True

@@ -274,16 +274,14 @@ def make_weights(
     is as likely to be large as its weight says.
     """
     weights = word_weights(index, chosen.codes(training_words), chosen.spelling, threads=threads).merged()
-    owners = index.owners()
-    costs = end_factors(index, chosen)[owners]
+    owners, rows = index.owners(), index.rows
     if chosen.merge:
         numbers = weights.columns_of_same_words()
         weights = weights.renumbered(numbers)
-        rows = index.rows
         rows[owners] = numbers[rows[owners]]
         index = index.with_rows(rows)
     penalty = np.zeros(weights.n_columns)
-    np.add.at(penalty, index.rows[owners], costs)
+    np.add.at(penalty, rows[owners], end_factors(index, chosen)[owners])
     return index, weights, penalty
 
 
@@ -321,35 +319,22 @@ def solve(
                 threads=threads,
                 on_epoch=lambda epoch, loss: advance(1, note=f"epoch {epoch}, loss {loss:.3g}"),
             )
-    lam, tried = find_lam(weights, targets, penalty, chosen, seed, threads, progress)
+    lam = chosen.lam
+    tried: dict[str, float] = {}
+    if isinstance(lam, str):
+        with progress_bar("choosing lam", len(LAMS), progress) as advance:
+            lam, tried = choose_lam(
+                weights,
+                targets,
+                penalty,
+                seed=seed,
+                threads=threads,
+                on_try=lambda lam, score: advance(1, note=f"lam {lam:g}, cosine {score:.4f}"),
+            )
     with progress_bar("training", targets.shape[1], progress) as advance:
-        solution = Ridge(weights, penalty).solve(targets, lam, threads=threads, on_slice=lambda dims: advance(dims))
+        ridge = Ridge(weights, penalty)
+        solution = ridge.solve(targets, float(lam), threads=threads, on_slice=lambda dims: advance(dims))
     return Solution(solution.vectors, {**solution.report, **({"lams": tried} if tried else {})})
-
-
-def find_lam(
-    weights: Weights,
-    targets: FloatMatrix,
-    penalty: npt.NDArray[np.float64],
-    chosen: Preset,
-    seed: int,
-    threads: int | None,
-    progress: bool | None,
-) -> tuple[float, dict[str, float]]:
-    """Return the chosen lam, or the best for words set aside and the score of each that was tried."""
-    if not isinstance(chosen.lam, str):
-        return float(chosen.lam), {}
-    if len(weights) < 2:  # nothing to set aside
-        return LAMS[-1], {}
-    with progress_bar("choosing lam", len(LAMS), progress) as advance:
-        return choose_lam(
-            weights,
-            targets,
-            penalty,
-            seed=seed,
-            threads=threads,
-            on_try=lambda lam, score: advance(1, note=f"lam {lam:g}, cosine {score:.4f}"),
-        )
 
 
 def importances(

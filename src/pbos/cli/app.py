@@ -45,7 +45,7 @@ def pbos(
       pbos explain unfriendliest
       pbos neighbors unfriendliest
       cat words.txt | pbos embed > vectors.txt
-      pbos train vectors.vec --counts counts.csv -o my-model
+      pbos train vectors.vec -o my-model
     """
 
 
