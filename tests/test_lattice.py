@@ -35,7 +35,7 @@ def cases(draw):
 def lattice_of(word, table, owners=frozenset(), uniform=False, unseen=UNSEEN):
     index = oracle.index_of_table(table, set(owners))
     weighting = "uniform" if uniform else "posterior"
-    return Lattice(index, word, Spelling(normalization="none", weighting=weighting, unseen_char_prob=unseen))
+    return Lattice(index.nodes, word, Spelling(normalization="none", weighting=weighting, unseen_char_prob=unseen))
 
 
 @given(cases())
@@ -157,7 +157,7 @@ def test_among_equals_the_longer_first_piece_comes_first():
 def test_no_underflow_at_any_length(length, unseen):
     """The known half of the word keeps its weights beside any number of unseen letters."""
     index = oracle.index_of_table({"a": 0.4, "b": 0.2, "ab": 0.1}, {"a", "b", "ab"})
-    lattice = Lattice(index, "ab" + "ż" * length, Spelling(unseen_char_prob=unseen))
+    lattice = Lattice(index.nodes, "ab" + "ż" * length, Spelling(unseen_char_prob=unseen))
     assert dict(lattice.weights()) == pytest.approx({"ab": 0.1 / 0.26, "a": 0.08 / 0.26, "b": 0.08 / 0.26}, rel=1e-6)
     assert lattice.coverage() == pytest.approx(2 / (length + 2))
     assert lattice.best(2)[0].probability == pytest.approx(0.1 / 0.18, rel=1e-6)
@@ -223,7 +223,7 @@ def marked_cases(draw):
 
 def marked_lattice(word, inner, table, owners=frozenset(), **settings):
     spelling = Spelling(normalization="none", boundaries=True, inner_boundaries=inner, **settings)
-    return Lattice(oracle.index_of_table(table, set(owners)), word, spelling)
+    return Lattice(oracle.index_of_table(table, set(owners)).nodes, word, spelling)
 
 
 @given(marked_cases())

@@ -16,6 +16,9 @@ import pytest
 
 import pbos
 from pbos import InputError
+from pbos.kernels.compose import compose
+from pbos.model import Model
+from pbos.subword_vectors import SubwordVectors
 
 UNKNOWN = "ЖЖЖ"  # no subword of the models here
 
@@ -52,10 +55,32 @@ def by_hand(model, word):
 
 @pytest.mark.parametrize("word", ["abcabc", "hgfedcba", "a", "hhhhhhhhhh", "abXcd", "bada", "ab-cd", "-"])
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int8"])
-def test_vector_is_the_weighted_sum_of_subword_vectors(model, word, dtype):
+def test_vector_is_the_weighted_sum_of_subword_vectors(model, word, dtype, monkeypatch):
     held = model.compress(dtype=dtype)
-    assert held[word] == pytest.approx(by_hand(held, word), abs=1e-5)
+    exact = by_hand(held, word)
+    assert np.linalg.norm(held[word] - exact) <= 1e-3 * np.linalg.norm(exact)  # dust is left out
     assert held[word].dtype == np.float32
+    monkeypatch.setattr("pbos.subword_vectors.DUST", 0.0)
+    assert held[word] == pytest.approx(exact, abs=1e-5)
+
+
+def test_only_what_is_dust_is_left_out_of_a_sum(small):
+    """Vectors 1e-6 times as long as the others are dust, those 1e-3 times as long are not."""
+    for factor, matters in ((1e-6, False), (1e-3, True)):
+        values = small.vectors.values.copy()
+        values[::2] *= factor
+        model = Model(small.index, small.spelling, SubwordVectors.of(values), small._packed_words)
+        values = values.copy()
+        values[::2] = 0
+        without = Model(small.index, small.spelling, SubwordVectors.of(values), small._packed_words)
+        assert np.array_equal(model["abcabc"], without["abcabc"]) is not matters
+
+
+def test_words_that_come_again_get_the_same_vectors(small, vectors):
+    words = [vectors.words[i % 7] for i in range(5000)]
+    assert np.array_equal(small.embed(words), np.array([small[word] for word in words[:7]])[np.arange(5000) % 7])
+    with pytest.raises(InputError, match="word 4999 is empty"):
+        small.embed([*words[:-1], ""])
 
 
 def test_batch_and_single_agree(model, vectors):
@@ -290,11 +315,9 @@ def test_float16_refuses_what_it_cannot_hold():
 
 def test_all_halves_are_read_right():
     """The kernel's float16 against NumPy's, for every finite number there is."""
-    from pbos.subword_vectors import SubwordVectors
-
     halves = np.arange(2**16, dtype=np.uint16).view(np.float16)
     halves = halves[np.isfinite(halves)]
     out = np.empty((1, halves.size), np.float32)
     one = np.array([0, 1]), np.array([0], np.int32), np.array([1], np.float32)
-    SubwordVectors(halves[None].copy()).compose(*one, out)
+    compose(*one, halves[None].view(np.uint16), out)
     assert np.array_equal(out[0], halves.astype(np.float32))

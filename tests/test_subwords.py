@@ -12,7 +12,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from pbos import Segmenter
-from pbos.kernels import lattice, trie
+from pbos.kernels import lattice
 from pbos.subwords import PROB_RANGE, common, count_subwords, reestimated
 from pbos.text import encode
 
@@ -109,7 +109,6 @@ def test_rows_are_held_exactly(largest):
     index = index_of({"abc": 1})
     rows = np.array([-1, 0, largest, largest // 2, -1, largest // 3, 0], np.int32)
     assert index.with_rows(rows).rows.tolist() == rows.tolist()
-    assert [trie.row_of(index.with_rows(rows).arrays.rows, node) for node in range(7)] == rows.tolist()
     assert index.with_rows(rows).arrays.rows.shape == (7, -(-(largest + 1).bit_length() // 8))
 
 
@@ -223,7 +222,7 @@ def test_expected_counts_spell_the_words(words, table):
     """Each letter of each word is in one piece: with every letter known, the expected counts cover all of them."""
     table = {**{letter: 0.5 for letter in "abé"}, **table}
     index, counts = oracle.index_of_table(table, set()), np.array(list(words.values()), float)
-    sums = lattice.expected_counts(index.arrays, UNSEEN, *encode(list(words)), counts)
+    sums = lattice.expected_counts(index.nodes, UNSEEN, *encode(list(words)), counts)
     letters = sum(n * len(word) for word, n in words.items())
     assert sum(sums[1:] * [len(subword) for subword in index.strings()]) == pytest.approx(letters)
     assert sums[0] == 0

@@ -61,7 +61,7 @@ def test_weights_are_those_of_a_dictionary(case):
         expected = expected_weights(text, spelling, table, owners)
         found = {names[column]: row[column] for column in np.flatnonzero(row)}
         assert found == pytest.approx(expected, rel=1e-5, abs=1e-30)
-        assert dict(Lattice(index, word, spelling).weights()) == pytest.approx(expected, rel=1e-9, abs=1e-300)
+        assert dict(Lattice(index.nodes, word, spelling).weights()) == pytest.approx(expected, rel=1e-9, abs=1e-300)
 
 
 def test_a_word_that_repeats_itself_by_hand():
@@ -71,7 +71,7 @@ def test_a_word_that_repeats_itself_by_hand():
     spelling = Spelling(boundaries=True, weighting="both", start_weight=4.0)
     # Ways: </a/a/> 1/16, <a/a/> 1/16, half the probability each. The posteriors: first a 1/2, second a 1, <a 1/2.
     total = 1.5 + 2 + 4 * 1.5
-    assert dict(Lattice(index, "aa", spelling).weights()) == pytest.approx({"<a": 6 / total, "a": 3.5 / total})
+    assert dict(Lattice(index.nodes, "aa", spelling).weights()) == pytest.approx({"<a": 6 / total, "a": 3.5 / total})
     weights = word_weights(index, spelling.codes(["aa"]), spelling)
     assert weights.data.tolist() == pytest.approx([6 / total, 1.5 / total, 2 / total])
     assert weights.merged().data.tolist() == pytest.approx([6 / total, 3.5 / total])

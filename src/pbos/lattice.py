@@ -14,8 +14,8 @@ import numpy.typing as npt
 
 from pbos.errors import InputError
 from pbos.kernels import lattice as kernels
+from pbos.kernels.trie import ROW, Nodes
 from pbos.spelling import Spelling
-from pbos.subwords import SubwordIndex
 
 
 class Segmentation(NamedTuple):
@@ -45,6 +45,36 @@ class Span(NamedTuple):
     """Its share in the word's vector; 0 if it owns none."""
 
 
+def check_n(n: int) -> None:
+    """Refuse a number of segmentations that makes no sense."""
+    if n < 1:
+        raise InputError(f"n must be at least 1, got {n}")
+
+
+def letter_keys(n: int) -> npt.NDArray[np.int64]:
+    """Return n random numbers by which the kernels compare cuts, always the same ones."""
+    return np.random.default_rng(0).integers(1 << 63, size=n, dtype=np.int64)
+
+
+def as_segmentations(
+    words: list[str],
+    word_indptr: npt.NDArray[np.int64],
+    probabilities: npt.NDArray[np.float64],
+    indptr: npt.NDArray[np.int64],
+    cuts: npt.NDArray[np.int32],
+) -> list[list[Segmentation]]:
+    """Turn what `kernels.best_of_words` found of words, given without marks, into segmentations."""
+    result, ends, probs, places = [], indptr.tolist(), probabilities.tolist(), cuts.tolist()
+    for word, (first, last) in zip(words, itertools.pairwise(word_indptr.tolist()), strict=True):
+        some = []
+        for at in range(first, last):
+            begin, end = ends[at], ends[at + 1]
+            pieces = [word[i:j] for i, j in zip(places[begin : end - 1], places[begin + 1 : end], strict=True)]
+            some.append(Segmentation(tuple(pieces), probs[at]))
+        result.append(some)
+    return result
+
+
 class Lattice:
     """All segmentations of one word at once.
 
@@ -52,20 +82,32 @@ class Lattice:
         word: The word as it is cut: normalised, with boundary marks if the model uses them.
     """
 
-    def __init__(self, index: SubwordIndex, word: str, spelling: Spelling) -> None:
+    def __init__(self, nodes: Nodes, word: str, spelling: Spelling) -> None:
         self.word, self._is_mark = spelling.write(word)
         unseen_char_prob, *weighting = spelling.numbers
-        codes = spelling.codes([word]).codes
-        starts, ends, nodes, probs = kernels.find_spans(index.arrays, unseen_char_prob, codes)
-        self._starts: npt.NDArray[np.int64] = starts  # (length + 1,) spans of position i: _starts[i]:_starts[i + 1]
-        self._ends: npt.NDArray[np.int32] = ends  # (n_spans,)
+        codes = spelling.codes([word])
+        starts, span_nodes, probs = kernels.find_spans(nodes, unseen_char_prob, *codes)
+        self._starts: npt.NDArray[np.int64] = starts[
+            :-1
+        ]  # (length + 1,) spans of position i: _starts[i]:_starts[i + 1]
         self._probs: npt.NDArray[np.float64] = probs  # (n_spans,)
-        weights, _ = kernels.span_weights(codes, starts, ends, nodes, probs, index.arrays.rows, *weighting)
-        self._weights: npt.NDArray[np.float64] = weights / weights.sum() if weights.any() else weights  # (n_spans,)
+        self._weights: npt.NDArray[np.float64] = np.zeros(probs.size)  # (n_spans,)
+        _, _, records, _ = nodes
+        rows = records[span_nodes, ROW].astype(np.int32)
+        lengths = np.zeros(probs.size, np.float32)
+        total, _ = kernels.write_weights(
+            codes.codes, self._starts, rows, lengths, probs, *weighting, self._weights, kernels.empty_values()
+        )
+        if total > 0:
+            self._weights /= total
 
     @cached_property
     def _begins(self) -> npt.NDArray[np.int64]:  # (n_spans,)
         return np.repeat(np.arange(len(self.word)), np.diff(self._starts))
+
+    @cached_property
+    def _ends(self) -> npt.NDArray[np.int64]:  # (n_spans,)
+        return self._begins + 1 + np.arange(self._probs.size) - self._starts[self._begins]
 
     @cached_property
     def _letters(self) -> npt.NDArray[np.int64]:  # (length + 1,) how many come before each position
@@ -73,12 +115,13 @@ class Lattice:
 
     @cached_property
     def _posteriors(self) -> npt.NDArray[np.float64]:  # (n_spans,)
-        posteriors: npt.NDArray[np.float64] = kernels.posteriors(self._starts, self._ends, self._probs)
+        posteriors = np.zeros(self._probs.size)
+        kernels.write_posteriors(self._starts, self._probs, posteriors, kernels.empty_values())
         return posteriors
 
     @cached_property
     def _log_total(self) -> float:
-        return float(kernels.log_total(self._starts, self._ends, self._probs))
+        return float(kernels.log_total(self._starts, self._probs))
 
     @property
     def spans(self) -> list[Span]:
@@ -96,39 +139,37 @@ class Lattice:
         Where words have boundary marks, a mark can be a piece by itself or go with its neighbour: these are the same
         segmentation of the word. They are looked for among the 4 n that have the most probable single way.
         """
-        if n < 1:
-            raise InputError(f"n must be at least 1, got {n}")
-        looked_at = n * (4 if self._is_mark.any() else 1)
-        possible = 2 ** min(len(self.word) - int(self._is_mark.sum()) - 1, 62)
-        found = map(self._segmentation, self._paths(min(looked_at, possible)))
-        return sorted(found, key=lambda segmentation: -segmentation.probability)[:n]
+        check_n(n)
+        found = kernels.best_segmentations(
+            self._starts, self._probs, self._letters, letter_keys(self._letters[-1] + 1), n
+        )
+        return as_segmentations([self._plain_word], np.array([0, found[0].size]), *found)[0]
 
-    def _paths(self, n: int) -> list[list[int]]:
-        """Return the spans of the n most probable ways through the lattice that have different pieces, best first."""
-        keys = np.random.default_rng(0).integers(1 << 63, size=len(self.word) + 1, dtype=np.int64)
-        _, spans, ranks, found = kernels.best_paths(self._starts, self._ends, self._probs, self._letters, keys, n)
-        result = []
-        for rank in range(found[0]):
-            path, position, way = [], 0, rank
-            while position < len(self.word):
-                span = spans[position, way]
-                way, position = ranks[position, way], self._ends[span]
-                path.append(int(span))
-            result.append(path)
-        return result
+    @cached_property
+    def _plain_word(self) -> str:
+        return "".join(character for character, mark in zip(self.word, self._is_mark, strict=True) if not mark)
+
+    def _best_path(self) -> Iterator[tuple[int, int]]:
+        """Yield the places of the spans of the most probable way through the lattice."""
+        keys = letter_keys(self._letters[-1] + 1)
+        _, spans, _, _ = kernels.best_paths(self._starts, self._probs, self._letters, keys, 1)
+        position = 0
+        while position < len(self.word):
+            begin, position = position, int(self._ends[spans[position, 0]])
+            yield begin, position
 
     def sample(self, k: int = 1, seed: int | None = None) -> list[Segmentation]:
         """Draw k independent segmentations from p(g|w)."""
         if k < 0:
             raise InputError(f"the number of samples must not be negative, got {k}")
-        backward, exponents = kernels.backward_values(self._starts, self._ends, self._probs)
+        backward, exponents = kernels.backward_values(self._starts, self._probs)
         random = np.random.default_rng(seed)
         path = np.zeros(len(self.word), np.int64)
         segmentations: dict[tuple[int, ...], Segmentation] = {}  # by their spans; the same ones come again and again
         result = []
         for _ in range(k):
             uniforms = random.random(len(self.word))
-            size = kernels.sample_path(self._starts, self._ends, self._probs, backward, exponents, uniforms, path)
+            size = kernels.sample_path(self._starts, self._probs, backward, exponents, uniforms, path)
             spans = tuple(path[:size].tolist())
             if spans not in segmentations:
                 segmentations[spans] = self._segmentation(list(spans))
@@ -142,11 +183,8 @@ class Lattice:
         """
         begins, ends = self._letters[self._begins], self._letters[self._ends]
         cuts = np.unique([begins[spans], ends[spans]])
-        fits = (begins == ends) | ((np.searchsorted(cuts, begins) + 1 == np.searchsorted(cuts, ends))
-                                   & np.isin(begins, cuts) & np.isin(ends, cuts))  # fmt: skip
-        score = float(kernels.log_total(self._starts, self._ends, np.where(fits, self._probs, 0.0)))
-        word = "".join(character for character, mark in zip(self.word, self._is_mark, strict=True) if not mark)
-        pieces = tuple(word[begin:end] for begin, end in itertools.pairwise(cuts.tolist()))
+        score = float(kernels.log_total_of_cuts(self._starts, self._probs, self._letters, cuts))
+        pieces = tuple(self._plain_word[begin:end] for begin, end in itertools.pairwise(cuts.tolist()))
         return Segmentation(pieces, math.exp(min(score - self._log_total, 0.0)))
 
     def entropy(self) -> float:
@@ -194,7 +232,7 @@ class Lattice:
 
     def _svg_parts(self, least: float) -> Iterator[str]:
         step, margin = 36, 24
-        best = {(self._begins[k], self._ends[k]) for k in self._paths(1)[0]}
+        best = set(self._best_path())
         spans = [self._span(k) for k in np.flatnonzero(self._posteriors >= least).tolist()]
         highest = max((span.end - span.start for span in spans), default=1)
         base = margin + highest * step // 2

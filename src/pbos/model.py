@@ -14,15 +14,13 @@ import numpy.typing as npt
 
 from pbos import storage
 from pbos.errors import InputError, ModelError
-from pbos.kernels import lattice as kernels
-from pbos.kernels.trie import IndexArrays
-from pbos.segmenter import Segmenter
+from pbos.kernels.trie import IndexArrays, Nodes
+from pbos.segmenter import CHUNK, Segmenter
 from pbos.spelling import Spelling
 from pbos.subword_vectors import FloatMatrix, SubwordVectors
 from pbos.subwords import SubwordIndex
 from pbos.text import PackedStrings, as_words, normalize, unpack_strings
 from pbos.threads import in_threads
-from pbos.weights import CHUNK
 
 EMBEDDED = Path(__file__).parent / "data" / "english"
 NEAR_ZERO = 1e-6  # a vector shorter than this has no direction
@@ -62,11 +60,18 @@ class Model(Segmenter):
         """The number of dimensions of the vectors."""
         return self.vectors.dims
 
+    @cached_property
+    def nodes(self) -> Nodes:
+        """The index as the kernels walk it, with the lengths of the vectors; unpacked at the first use."""
+        return self.index.unpacked(self.vectors.lengths)
+
     def __getitem__(self, word: str) -> npt.NDArray[np.float32]:
         """Return the vector of one word, float32 (dims,)."""
         if not isinstance(word, str):
             raise InputError(f"expected a word (str), got {type(word).__name__}: {word!r}; for many words use embed()")
-        vector: npt.NDArray[np.float32] = self.embed([word], threads=1)[0]
+        vectors = np.empty((1, self.dims), np.float32)
+        self.vectors.embed(self.nodes, self.spelling.numbers, self.spelling.codes_of(word), vectors)
+        vector: npt.NDArray[np.float32] = vectors[0]
         return vector
 
     def embed(
@@ -96,12 +101,23 @@ class Model(Segmenter):
                 f"out must be a C-contiguous float32 array of shape {(len(words), self.dims)}, "
                 f"got {out.dtype} {out.shape}"
             )
-        codes = self.spelling.codes(words)
+        nodes = self.nodes  # before there are threads that would all unpack it
 
         def embed_chunk(first: int) -> None:
-            chunk = codes.part(first, first + CHUNK)
-            indptr, indices, data = kernels.weights_of_words(self.index.arrays, *self.spelling.numbers, *chunk)
-            self.vectors.compose(indptr, indices, data, out[first : first + CHUNK])
+            chunk, place = words[first : first + CHUNK], out[first : first + CHUNK]
+            distinct = dict.fromkeys(chunk)
+            if 2 * len(distinct) > len(chunk):
+                self.vectors.embed(nodes, self.spelling.numbers, self.spelling.codes(chunk, first), place)
+            else:  # as in running text
+                try:
+                    codes = self.spelling.codes(list(distinct))
+                except InputError:
+                    self.spelling.codes(chunk, first)  # which says where among all words
+                    raise
+                vectors = np.empty((len(distinct), self.dims), np.float32)
+                self.vectors.embed(nodes, self.spelling.numbers, codes, vectors)
+                rows = dict(zip(distinct, range(len(distinct)), strict=True))
+                np.take(vectors, [rows[word] for word in chunk], axis=0, out=place)
 
         for _ in in_threads(embed_chunk, range(0, len(words), CHUNK), threads):
             pass
@@ -207,6 +223,8 @@ class Model(Segmenter):
         tensors |= {"subword_vectors": self.vectors.values, "words.bytes": content, "words.offsets": offsets}
         if self.vectors.scales is not None:
             tensors["subword_scales"] = self.vectors.scales
+        if self.vectors.norms is not None:
+            tensors["subword_norms"] = self.vectors.norms
         if self._target_vectors is not None:
             tensors["target_vectors"] = self._target_vectors
         storage.save_folder(path, tensors, self.config(), self.card() if card is None else card)
@@ -275,7 +293,8 @@ def load(path: str | PathLike[str] | None = None) -> Model:
     except (KeyError, TypeError, InputError) as error:
         raise ModelError(f"{path}: config.json has bad spelling settings ({error})") from None
     index = SubwordIndex(IndexArrays(*(tensors[f"index.{name}"] for name in IndexArrays._fields)))
-    vectors = SubwordVectors(tensors["subword_vectors"], tensors.get("subword_scales"))
+    optional = (tensors.get(name) for name in ("subword_scales", "subword_norms"))
+    vectors = SubwordVectors(tensors["subword_vectors"], *optional)
     words = tensors["words.bytes"], tensors["words.offsets"]
     return Model(index, spelling, vectors, words, tensors.get("target_vectors"), config.get("info") or {})
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 from os import PathLike
 from typing import overload
 
@@ -10,10 +12,15 @@ import numpy as np
 
 from pbos.counts import WordCounts
 from pbos.errors import InputError
-from pbos.lattice import Lattice, Segmentation
+from pbos.kernels import lattice
+from pbos.kernels.trie import Nodes
+from pbos.lattice import Lattice, Segmentation, as_segmentations, check_n, letter_keys
 from pbos.spelling import Spelling
 from pbos.subwords import SubwordIndex, common, count_subwords, reestimated
-from pbos.text import as_words
+from pbos.text import as_words, normalize
+from pbos.threads import in_threads
+
+CHUNK = 4096  # words handed to a thread at a time
 
 
 class Segmenter:
@@ -27,6 +34,11 @@ class Segmenter:
     def __init__(self, index: SubwordIndex, spelling: Spelling) -> None:
         self.index = index
         self.spelling = spelling
+
+    @cached_property
+    def nodes(self) -> Nodes:
+        """The index as the kernels walk it."""
+        return self.index.nodes
 
     @classmethod
     def from_counts(
@@ -82,17 +94,37 @@ class Segmenter:
         """Return all segmentations of a word at once, to look at or to draw."""
         if not isinstance(word, str):
             raise InputError(f"expected a word (str), got {type(word).__name__}: {word!r}")
-        return Lattice(self.index, word, self.spelling)
+        return Lattice(self.nodes, word, self.spelling)
 
     @overload
-    def segment(self, word: str, n: int = 1) -> list[Segmentation]: ...  # type: ignore[overload-overlap]
+    def segment(self, word: str, n: int = 1, *, threads: int | None = None) -> list[Segmentation]: ...  # type: ignore[overload-overlap]
     @overload
-    def segment(self, word: Iterable[str], n: int = 1) -> list[list[Segmentation]]: ...
-    def segment(self, word: str | Iterable[str], n: int = 1) -> list[Segmentation] | list[list[Segmentation]]:
-        """Return the n most probable segmentations of a word (or of each of many), best first."""
+    def segment(self, word: Iterable[str], n: int = 1, *, threads: int | None = None) -> list[list[Segmentation]]: ...
+    def segment(
+        self, word: str | Iterable[str], n: int = 1, *, threads: int | None = None
+    ) -> list[Segmentation] | list[list[Segmentation]]:
+        """Return the n most probable segmentations of a word (or of each of many), best first.
+
+        Args:
+            word: A word, or many.
+            n: How many segmentations of each.
+            threads: For many words: how many threads to use; None for one a core.
+        """
         if isinstance(word, str):
             return self.lattice(word).best(n)
-        return [self.lattice(one).best(n) for one in as_words(word)]
+        check_n(n)
+        words = as_words(word)
+
+        def segment_chunk(first: int) -> list[list[Segmentation]]:
+            chunk = normalize(words[first : first + CHUNK], self.spelling.normalization)
+            codes = self.spelling.codes(chunk, first)
+            marks = self.spelling.marks(chunk, codes)
+            keys = letter_keys(int(np.diff(codes.offsets).max()) + 1)
+            unseen_char_prob, *_ = self.spelling.numbers
+            return as_segmentations(chunk, *lattice.best_of_words(self.nodes, unseen_char_prob, *codes, marks, keys, n))
+
+        chunks = in_threads(segment_chunk, range(0, len(words), CHUNK), threads)
+        return list(itertools.chain.from_iterable(chunks))
 
     def sample(self, word: str, k: int = 1, seed: int | None = None) -> list[Segmentation]:
         """Draw k segmentations of a word from p(g|w); a seed makes them repeatable."""

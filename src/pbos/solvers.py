@@ -181,7 +181,7 @@ class Ridge:
                 self._rows, self._columns, shares, np.float32(lam), part, max_iterations, tolerance
             )
             words = np.empty_like(part)
-            compose.compose_float32(*self._rows, vectors, words)
+            compose.compose(*self._rows, vectors, words)
             errors = (part - words)[self._private_words]
             solved[: self._n_shared, some] = vectors
             solved[self._n_shared :, some] = private_rates[self._private_words, None] * errors
@@ -248,7 +248,7 @@ def choose_lam(
     for lam in grid:
         vectors = ridge.solve(targets[~hidden], lam, threads=threads).vectors
         words = np.empty((len(aside), targets.shape[1]), np.float32)
-        compose.compose_float32(aside.indptr, aside.indices, aside.data, vectors, words)
+        compose.compose(aside.indptr, aside.indices, aside.data, vectors, words)
         found[lam] = row_cosines(words - middle, targets[hidden] - middle)
         on_try(lam, float(found[lam].mean()))
     best = max(found.values(), key=lambda cosines: cosines.mean())

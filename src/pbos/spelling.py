@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy.typing as npt
 
 from pbos.errors import InputError
 from pbos.kernels.lattice import BOTH, POSTERIOR, UNIFORM
-from pbos.text import BOUNDARIES, INNER_MARKS, Codes, check_normalization, encode, mark_parts, normalize
+from pbos.text import BOUNDARIES, INNER_MARKS, Codes, check_normalization, encode, mark_parts, normalize, one_word
 
 WEIGHTINGS = {"posterior": POSTERIOR, "uniform": UNIFORM, "both": BOTH}
 
@@ -55,10 +56,32 @@ class Spelling:
         if not self.boundaries and (self.inner_boundaries, self.start_weight, self.end_weight) != (False, 1, 1):
             raise InputError("inner_boundaries, start_weight and end_weight need boundaries=True")
 
-    def codes(self, words: list[str]) -> Codes:
-        """Lay words out as the index knows them: normalised, with their marks."""
+    def codes(self, words: list[str], first: int = 0) -> Codes:
+        """Lay words out as the index knows them: normalised, with their marks.
+
+        Args:
+            words: The words, or some of many.
+            first: The position of the first among the many, for messages.
+        """
         words = normalize(words, self.normalization)
-        return encode(mark_parts(words) if self.inner_boundaries else words, self.boundaries)
+        return encode(mark_parts(words) if self.inner_boundaries else words, self.boundaries, first)
+
+    def codes_of(self, word: str) -> Codes:
+        """Lay out a single word, quickly if it is a plain one."""
+        if not (word.isalnum() and word.isascii()) or self.normalization == "casefold":
+            return self.codes([word])
+        return one_word(BOUNDARIES[0] + word + BOUNDARIES[1] if self.boundaries else word)
+
+    def marks(self, words: list[str], codes: Codes) -> npt.NDArray[np.bool_]:
+        """Tell which code points of words, already normalised, are marks."""
+        is_mark = np.zeros(codes.codes.size, np.bool_)
+        if self.boundaries:
+            is_mark[codes.offsets[:-1]] = is_mark[codes.offsets[1:] - 1] = True
+        if self.inner_boundaries:
+            for word, first, last in zip(words, codes.offsets[:-1].tolist(), codes.offsets[1:].tolist(), strict=True):
+                if not word.isalnum():
+                    is_mark[first:last] = self.write(word)[1]
+        return is_mark
 
     def write(self, word: str) -> tuple[str, npt.NDArray[np.bool_]]:
         """Return a word as the index knows it, and which of its characters are marks.
@@ -75,7 +98,7 @@ class Spelling:
             is_mark[0] = is_mark[-1] = True
         return "".join(pieces), np.array(is_mark, np.bool_)
 
-    @property
+    @cached_property
     def numbers(self) -> tuple[float, int, float, float]:
         """What the kernels need to know, in the order they take it."""
         return self.unseen_char_prob, WEIGHTINGS[self.weighting], self.start_weight, self.end_weight

@@ -31,6 +31,7 @@ Layout = dict[str, tuple[tuple[str, ...], int, bool]]
 VECTORS_AND_WORDS: Layout = {
     "subword_vectors": (("F32", "F16", "I8"), 2, True),
     "subword_scales": (("F32",), 1, False),
+    "subword_norms": (("F32",), 1, False),
     "words.bytes": (("U8",), 1, True),
     "words.offsets": (("U32", "I64"), 1, True),
     "target_vectors": (("F32",), 2, False),
@@ -205,8 +206,8 @@ def upgraded(folder: Path, tensors: Tensors) -> Tensors:
 def check(folder: Path, tensors: Tensors, config: dict[str, Any]) -> None:
     """Check that the tensors fit each other, at a cost that does not grow with them.
 
-    The kernels check each index they follow, so that what is not seen here (a damaged byte inside a tensor) can give
-    wrong numbers but never reads memory outside the file.
+    What is not seen here (a damaged byte inside a tensor) is seen when the index is unpacked, or gives wrong numbers,
+    but never makes the kernels read outside the arrays.
     """
     index = IndexArrays(*(tensors[f"index.{name}"] for name in IndexArrays._fields))
     nodes, rows = index.labels.size, tensors["subword_vectors"].shape[0]
@@ -223,6 +224,8 @@ def check(folder: Path, tensors: Tensors, config: dict[str, Any]) -> None:
         "the probabilities have their levels": index.prob_levels.size == (256 if index.probs.dtype == np.uint8 else 0),
         "the subword vectors have their scales": ("subword_scales" in tensors) == is_int8
         and (not is_int8 or tensors["subword_scales"].size == rows),
+        "the subword vectors have their lengths": "subword_norms" not in tensors
+        or (not is_int8 and tensors["subword_norms"].size == rows),
         "the words fit together": n_words >= 0 and offsets[0] == 0 and offsets[-1] == tensors["words.bytes"].size,
         "the target vectors fit the words": "target_vectors" not in tensors
         or tensors["target_vectors"].shape == (n_words, dims),

@@ -9,8 +9,16 @@ import numpy.typing as npt
 
 from pbos.errors import InputError
 from pbos.kernels import compose
+from pbos.kernels.trie import Nodes
+from pbos.text import Codes
 
 DTYPES = ("float32", "float16", "int8")
+DUST = 5e-5
+"""A vector that is shorter, weighted, than this share of the sum of such lengths over a word is left out of the sum.
+
+A word has some fifty of them at most, and its vector is a fifth as long as the sum of the lengths at least, so that it
+changes by less than 1e-3 of its length; by 5e-4 at most in all we have measured.
+"""
 FloatMatrix = npt.NDArray[np.float32]
 
 
@@ -20,18 +28,31 @@ class SubwordVectors:
     Attributes:
         values: (n_rows, dims) float32, float16 or int8.
         scales: (n_rows,) float32; row i of the vectors is ``values[i] * scales[i]``. For int8 only.
+        norms: (n_rows,) float32, the lengths of the vectors; for float32 and float16 only, and None where not known.
+            They tell which vectors hardly matter in a sum.
     """
 
-    def __init__(self, values: npt.NDArray[Any], scales: npt.NDArray[np.float32] | None = None) -> None:
+    def __init__(
+        self,
+        values: npt.NDArray[Any],
+        scales: npt.NDArray[np.float32] | None = None,
+        norms: npt.NDArray[np.float32] | None = None,
+    ) -> None:
         if values.dtype.name not in DTYPES or (values.dtype == np.int8) != (scales is not None):
             raise InputError(f"subword vectors must be one of {', '.join(DTYPES)} (int8 with scales)")
-        self.values, self.scales = values, scales
-        for array in (values, scales):  # read-only, as mapped ones are: one kernel signature serves both
+        self.values, self.scales, self.norms = values, scales, norms
+        for array in (values, scales, norms):  # read-only, as mapped ones are: one kernel signature serves both
             if array is not None:
                 array.flags.writeable = False
+        self._bits = values.view(np.uint16) if values.dtype == np.float16 else values
+
+    @classmethod
+    def of(cls, vectors: FloatMatrix) -> SubwordVectors:
+        """Hold vectors as float32, with their lengths."""
+        return cls(vectors, norms=np.linalg.norm(vectors, axis=1).astype(np.float32))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return SubwordVectors, (self.values, self.scales)
+        return SubwordVectors, (self.values, self.scales, self.norms)
 
     def __len__(self) -> int:
         return int(self.values.shape[0])
@@ -51,20 +72,24 @@ class SubwordVectors:
         """The size of the vectors in bytes."""
         return self.values.nbytes + (0 if self.scales is None else self.scales.nbytes)
 
-    def compose(
-        self,
-        indptr: npt.NDArray[np.int64],
-        indices: npt.NDArray[np.int32],
-        data: npt.NDArray[np.float32],
-        out: FloatMatrix,
-    ) -> None:
-        """Write weights (CSR) times vectors into out."""
-        if self.values.dtype == np.float32:
-            compose.compose_float32(indptr, indices, data, self.values, out)
-        elif self.values.dtype == np.float16:
-            compose.compose_float16(indptr, indices, data, self.values.view(np.uint16), out)
-        else:
-            compose.compose_int8(indptr, indices, data, self.values, self.scales, out)
+    @property
+    def lengths(self) -> npt.NDArray[np.float32]:
+        """What the nodes of the index are to know of the vectors: their lengths, or for int8 the scales of the rows."""
+        known = self.norms if self.scales is None else self.scales
+        return np.ones(len(self), np.float32) if known is None else known
+
+    def embed(self, nodes: Nodes, weighing: tuple[float, int, float, float], codes: Codes, out: FloatMatrix) -> None:
+        """Write the vectors of words into out.
+
+        Args:
+            nodes: The index, which knows the `lengths`.
+            weighing: `Spelling.numbers`.
+            codes: The words.
+            out: (n_words, dims).
+        """
+        is_int8 = self.scales is not None
+        dust = DUST if is_int8 or self.norms is not None else 0.0
+        compose.embed_words(nodes, *weighing, *codes, self._bits, dust, is_int8, out)
 
     def to_float32(self) -> FloatMatrix:
         """Return the vectors as a float32 matrix."""
@@ -83,20 +108,21 @@ class SubwordVectors:
             return self
         vectors = self.to_float32()
         if dtype == "float32":
-            return SubwordVectors(vectors)
+            return SubwordVectors.of(vectors)
         if dtype == "float16":
             largest = float(np.abs(vectors).max(initial=0))
             if largest > float(np.finfo(np.float16).max):
                 raise InputError(f"a vector component of {largest:g} does not fit float16; use int8 or float32")
-            return SubwordVectors(vectors.astype(np.float16))
+            return SubwordVectors(vectors.astype(np.float16), norms=SubwordVectors.of(vectors).norms)
         scales = np.abs(vectors).max(axis=1, initial=0) / np.float32(127)
         steps = np.divide(vectors, scales[:, None], out=np.zeros_like(vectors), where=scales[:, None] > 0)
         return SubwordVectors(np.rint(steps).astype(np.int8), scales.astype(np.float32))
 
     def rows(self, keep: npt.NDArray[np.integer[Any]]) -> SubwordVectors:
         """Return some of the rows."""
-        return SubwordVectors(self.values[keep], None if self.scales is None else self.scales[keep])
+        scales, norms = (None if array is None else array[keep] for array in (self.scales, self.norms))
+        return SubwordVectors(self.values[keep], scales, norms)
 
     def projected(self, directions: FloatMatrix) -> SubwordVectors:
         """Return the vectors' coordinates along the columns of a (dims, new_dims) matrix, held as before."""
-        return SubwordVectors(self.to_float32() @ directions).astype(self.dtype)
+        return SubwordVectors.of(self.to_float32() @ directions).astype(self.dtype)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from pbos.errors import ModelError
 from pbos.kernels import lattice, trie
-from pbos.kernels.trie import BLOCK, NO_ROW, IndexArrays
+from pbos.kernels.machine import LINE
+from pbos.kernels.trie import BLOCK, NO_ROW, WINDOW, IndexArrays, Nodes
 from pbos.text import BOUNDARIES, Codes, encode
 from pbos.threads import in_threads, thread_count
 
@@ -27,7 +31,7 @@ class SubwordIndex:
     the row of the vector, which several may share). Node 0 is the empty string and is neither.
 
     Attributes:
-        arrays: All there is to it, packed; what the kernels take and model files hold.
+        arrays: All there is to it, packed, as model files hold it.
     """
 
     arrays: IndexArrays
@@ -74,6 +78,39 @@ class SubwordIndex:
 
     def __len__(self) -> int:
         return self.arrays.labels.size - 1
+
+    @cached_property
+    def nodes(self) -> Nodes:
+        """The index as the kernels walk it: unpacked at the first use, 32 bytes a node."""
+        return self.unpacked(np.ones(int(self.rows.max()) + 1, np.float32))
+
+    def unpacked(self, lengths: npt.NDArray[np.float32]) -> Nodes:
+        """Unpack the index for the kernels.
+
+        Args:
+            lengths: Those of the vectors, by row.
+        """
+        alphabet, labels, rows = self.alphabet, self.arrays.labels, self.rows
+        n_letters = alphabet.size
+        damaged = ModelError("the model's subword index is damaged; get a fresh copy of the model")
+        if alphabet.max(initial=0) > sys.maxunicode or (labels[1:] >= n_letters).any():
+            raise damaged
+        letters = np.full(int(alphabet.max(initial=0)) + 1, n_letters, np.int32)
+        letters[alphabet] = np.arange(n_letters)
+        window = busiest_window(np.bincount(labels[1:], minlength=n_letters))
+        letter_bits = np.zeros((n_letters + 1, 2), np.uint64)
+        place = np.arange(min(WINDOW, n_letters))
+        letter_bits[window + place, place // 64] = np.uint64(1) << (place % 64).astype(np.uint64)
+        letter_bits[-1, 1] = trie.NOTHING
+        # At most 1, also in a damaged file, whose infinities would never end a sum; NaN is no probability.
+        probs = np.nan_to_num(self.probs, nan=0.0, posinf=1.0).clip(0, 1).astype(np.float32, copy=False)
+        space = np.zeros(4 * (labels.size + 4), np.uint64)
+        space = space[-space.ctypes.data % LINE // space.itemsize :]  # so that no record lies in two lines
+        records = space[: 4 * (labels.size + 2)].reshape(-1, 4)
+        bits = probs.view(np.uint32), rows, lengths.view(np.uint32)
+        if not trie.unpack(letter_bits, window, labels, self.arrays.children, *bits, records):
+            raise damaged
+        return letters, letter_bits, records, labels
 
     @property
     def alphabet(self) -> npt.NDArray[np.uint32]:
@@ -124,13 +161,7 @@ class SubwordIndex:
 
     def find(self, subword: str) -> int:
         """Return the node of a subword, or -1."""
-        _, labels, children, blocks, *_ = self.arrays
-        node = 0
-        for letter in trie.letters_of(self.alphabet, encode([subword]).codes):
-            node = int(trie.child(labels, children, blocks, node, letter))
-            if node < 0:
-                break
-        return node
+        return int(trie.follow(self.nodes, encode([subword]).codes))
 
     def subword(self, node: int) -> str:
         """Return the string of a node, read off its path to the root."""
@@ -168,7 +199,7 @@ class SubwordIndex:
 
     def holders(self, words: Codes) -> npt.NDArray[np.int32]:
         """Return for each node the number of words that hold it."""
-        holders: npt.NDArray[np.int32] = trie.count_holders(self.arrays, *words)
+        holders: npt.NDArray[np.int32] = lattice.count_holders(self.nodes, *words)
         return holders
 
     def pruned(self, keep: npt.NDArray[np.bool_]) -> SubwordIndex:
@@ -196,6 +227,12 @@ class SubwordIndex:
             probs = np.where(keep, self.arrays.probs, 0)[needed]
             index = SubwordIndex(index.arrays._replace(probs=probs, prob_levels=self.arrays.prob_levels))
         return index
+
+
+def busiest_window(counts: npt.NDArray[np.int64]) -> int:
+    """Return the first of the WINDOW letters side by side that the most nodes end with."""
+    sums = np.concatenate([[0], np.cumsum(counts)])
+    return int(np.argmax(sums[WINDOW:] - sums[:-WINDOW])) if counts.size > WINDOW else 0
 
 
 def count_children(parents: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
@@ -329,7 +366,7 @@ def reestimated(
     def part_sums(part: int) -> npt.NDArray[np.float64]:
         first, last = bounds[part], bounds[part + 1]
         sums: npt.NDArray[np.float64] = lattice.expected_counts(
-            index.arrays, unseen_char_prob, *words.part(first, last), counts[first:last]
+            index.nodes, unseen_char_prob, *words.part(first, last), counts[first:last]
         )
         return sums
 

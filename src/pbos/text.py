@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import unicodedata
 from collections.abc import Callable, Iterable
@@ -99,8 +100,8 @@ def check_normalization(form: str) -> None:
         raise InputError(f"unknown normalization {form!r}; choose one of: {', '.join(NORMALIZATIONS)}")
 
 
-def encode(words: list[str], boundaries: bool = False) -> Codes:
-    """Lay words out as code points, with the boundary marks around each if asked.
+def encode(words: list[str], boundaries: bool = False, first: int = 0) -> Codes:
+    """Lay words out as code points, with the boundary marks around each if asked; messages count words from `first`.
 
     >>> encode(["ab", "c"]).codes.tolist()
     [97, 98, 99]
@@ -108,7 +109,7 @@ def encode(words: list[str], boundaries: bool = False) -> Codes:
     lengths = np.fromiter(map(len, words), np.int64, len(words))
     if not lengths.all():
         position = int(np.flatnonzero(lengths == 0)[0])
-        raise InputError(f"word {position} is empty; an empty string has no spelling to work with")
+        raise InputError(f"word {first + position} is empty; an empty string has no spelling to work with")
     if boundaries:
         left, right = BOUNDARIES
         text = left + (right + left).join(words) + right if words else ""
@@ -118,10 +119,22 @@ def encode(words: list[str], boundaries: bool = False) -> Codes:
     try:
         data = text.encode("utf-32-le")
     except UnicodeEncodeError:
-        raise surrogate_error(words) from None
+        raise surrogate_error(words, first) from None
     offsets = np.zeros(len(words) + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])
     return Codes(np.frombuffer(data, "<u4").astype(np.uint32, copy=False), offsets)
+
+
+def one_word(text: str) -> Codes:
+    """Lay out one word that is known to be sound; `encode` has to look at many."""
+    codes = np.frombuffer(text.encode("utf-32-le"), "<u4").astype(np.uint32, copy=False)
+    return Codes(codes, ends_of_one(len(text)))
+
+
+@functools.lru_cache(maxsize=256)
+def ends_of_one(length: int) -> npt.NDArray[np.int64]:
+    """Return the offsets of one word; an array takes longer to make than to find again."""
+    return np.array([0, length])
 
 
 def mark_parts(words: list[str]) -> list[str]:
@@ -133,9 +146,9 @@ def mark_parts(words: list[str]) -> list[str]:
     return [word if word.isalnum() else word.translate(INNER_MARKS) for word in words]
 
 
-def surrogate_error(words: list[str]) -> InputError:
+def surrogate_error(words: list[str], first: int) -> InputError:
     """Say which word holds a lone surrogate, and where."""
-    for position, word in enumerate(words):
+    for position, word in enumerate(words, first):
         for at, character in enumerate(word):
             if "\ud800" <= character <= "\udfff":
                 return InputError(

@@ -162,7 +162,7 @@ def train(
     training = {"seed": seed, **solution.report}
     info: dict[str, Any] = {"preset": preset, **asdict(chosen), "training": training}
     given_vectors = np.ascontiguousarray(training_targets) if keep_targets else None
-    model = Model(index, chosen.spelling, SubwordVectors(values), pack_strings(training_words), given_vectors, info)
+    model = Model(index, chosen.spelling, SubwordVectors.of(values), pack_strings(training_words), given_vectors, info)
     if hidden.size:
         composed = model.embed([words[i] for i in hidden], threads=threads)
         cosine = float(cosines(composed, targets[hidden]).mean())

@@ -67,7 +67,7 @@ def word_weights(index: SubwordIndex, codes: Codes, spelling: Spelling, *, threa
 
     def chunk_weights(first: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32], npt.NDArray[np.float32]]:
         chunk = codes.part(first, first + CHUNK)
-        return lattice.weights_of_words(index.arrays, *spelling.numbers, *chunk)  # type: ignore[no-any-return]
+        return lattice.weights_of_words(index.nodes, *spelling.numbers, *chunk)  # type: ignore[no-any-return]
 
     parts = list(in_threads(chunk_weights, range(0, codes.offsets.size - 1, CHUNK), threads))
     lengths = [np.zeros(1, np.int64)] + [np.diff(indptr) for indptr, _, _ in parts]

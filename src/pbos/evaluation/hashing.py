@@ -44,7 +44,7 @@ def train_hashed(
     rows[owners] = numbers
     info = {"preset": preset, **asdict(chosen), "training": solution.report}
     packed = pack_strings(vectors.words)
-    return Model(index.with_rows(rows), chosen.spelling, SubwordVectors(solution.vectors), packed, info=info)
+    return Model(index.with_rows(rows), chosen.spelling, SubwordVectors.of(solution.vectors), packed, info=info)
 
 
 def spelling_hashes(index: SubwordIndex) -> npt.NDArray[np.uint64]:

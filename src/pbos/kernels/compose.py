@@ -3,54 +3,68 @@
 import numpy as np
 
 from pbos.kernels import kernel
+from pbos.kernels.lattice import end_of_run, weights_of_run
+from pbos.kernels.machine import as_float32, prefetch_row
+
+AHEAD = 8  # entries whose vectors are on their way from memory
 
 
 @kernel
-def compose_float32(indptr, indices, data, vectors, out):
-    for word in range(indptr.size - 1):
-        out[word, :] = 0.0
-        for k in range(indptr[word], indptr[word + 1]):
-            row = indices[k]
-            if row < vectors.shape[0]:  # holds for every sound model; keeps a damaged file from reading stray memory
-                weight = data[k]
-                for dim in range(out.shape[1]):
-                    out[word, dim] += weight * vectors[row, dim]
+def compose(indptr, indices, data, vectors, out):
+    """Words = A S, four entries at a time, to save trips to the sum; what comes next is on its way meanwhile.
 
-
-@kernel
-def compose_int8(indptr, indices, data, vectors, scales, out):
-    for word in range(indptr.size - 1):
-        out[word, :] = 0.0
-        for k in range(indptr[word], indptr[word + 1]):
-            row = indices[k]
-            if row < vectors.shape[0]:
-                weight = data[k] * scales[row]
-                for dim in range(out.shape[1]):
-                    out[word, dim] += weight * np.float32(vectors[row, dim])
-
-
-@kernel
-def compose_float16(indptr, indices, data, halves, out):
-    """As above for float16 given as uint16 bits, since Numba has no float16 on the CPU.
-
-    Shifting a half's exponent and fraction into place leaves a float32 that is 2**-112 times too small, also for
-    subnormals; one product puts that right.
+    `vectors` are float32, int8, or the bits of float16 as uint16.
     """
-    bits = np.zeros(out.shape[1], np.uint32)
-    floats = bits.view(np.float32)
+    dims = out.shape[1]
+    size = indptr[indptr.size - 1]
+    for soon in range(min(AHEAD, size)):
+        prefetch_row(vectors, indices[soon])
     for word in range(indptr.size - 1):
-        out[word, :] = 0.0
-        for k in range(indptr[word], indptr[word + 1]):
-            row = indices[k]
-            if row < halves.shape[0]:
-                weight = data[k] * np.float32(2.0**112)
-                for dim in range(out.shape[1]):
-                    half = np.uint32(halves[row, dim])
-                    bits[dim] = ((half & np.uint32(0x8000)) << np.uint32(16)) | (
-                        (half & np.uint32(0x7FFF)) << np.uint32(13)
-                    )
-                for dim in range(out.shape[1]):
-                    out[word, dim] += weight * floats[dim]
+        total = out[word]
+        total[:] = 0.0
+        k, end = indptr[word], indptr[word + 1]
+        while k + 3 < end:
+            for later in range(k + AHEAD, min(k + AHEAD + 4, size)):
+                prefetch_row(vectors, indices[later])
+            a, b, c, d = data[k], data[k + 1], data[k + 2], data[k + 3]
+            first, second = vectors[indices[k]], vectors[indices[k + 1]]
+            third, fourth = vectors[indices[k + 2]], vectors[indices[k + 3]]
+            for dim in range(dims):
+                total[dim] += (
+                    a * as_float32(first[dim])
+                    + b * as_float32(second[dim])
+                    + c * as_float32(third[dim])
+                    + d * as_float32(fourth[dim])
+                )
+            k += 4
+        while k < end:
+            a, first = data[k], vectors[indices[k]]
+            for dim in range(dims):
+                total[dim] += a * as_float32(first[dim])
+            k += 1
+
+
+@kernel
+def embed_words(
+    nodes, unseen_char_prob, weighting, start_weight, end_weight, codes, offsets, vectors, dust, by_length, out
+):
+    """Write the vectors of many words into out; see `weights_of_run` and `compose`."""
+    first = 0
+    while first < offsets.size - 1:
+        last = end_of_run(offsets, first)
+        indptr, indices, data = weights_of_run(
+            nodes,
+            unseen_char_prob,
+            weighting,
+            start_weight,
+            end_weight,
+            codes,
+            offsets[first : last + 1],
+            dust,
+            by_length,
+        )
+        compose(indptr, indices, data, vectors, out[first:last])
+        first = last
 
 
 @kernel

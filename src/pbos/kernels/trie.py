@@ -3,6 +3,10 @@
 All prefixes of a known subword are known, and all its characters, so the set is a trie by itself. Node 0 is the root,
 the empty string; nodes 1 to n are the n characters of the alphabet, in order; then come longer subwords in level order
 (by length, then by parent, then by last character), so that the children of a node are side by side and sorted.
+
+It has two forms. `IndexArrays` is small: what model files hold. `Nodes` is quick to walk: all that is asked of a node
+is in one line of cache, and the place of a child follows from one bit for each letter. It is made from the other when
+the first word is looked up, in a pass that also finds out whether the file is sound.
 """
 
 from typing import Any, NamedTuple
@@ -11,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pbos.kernels import kernel
+from pbos.kernels.machine import float32_of_bits
 
 BLOCK = 32  # nodes; larger blocks take fewer bytes and longer sums
 CODE_BITS = 21  # a code point is below 2**21, so (parent, code point) packs into one int64
@@ -18,12 +23,23 @@ NO_KEY = -1
 NO_ROW = -1
 MAX_ROW = 2**31 - 2
 
+# A record: bits of the first 64 letters of the window; bits of its other 61 letters and the three below; the first
+# child (low half) and the bits of the probability (high half); the row of the vector, or -1 (low half), and the bits of
+# the vector's length (high half).
+LOW, HIGH, CHILD, ROW = range(4)
+WINDOW = 64 + 61  # letters side by side in the alphabet that a record has a bit for
+NOTHING = np.uint64(1 << 61)  # the bit of what is no letter; never set
+BEFORE = np.uint64(1 << 62)  # set if the node has children whose letters come before the window
+AFTER = np.uint64(1 << 63)  # set if it has children whose letters come after the window
+HALF, LOW_HALF = np.uint64(32), np.uint64(2**32 - 1)
+NO_VECTOR = LOW_HALF
+ONE, ALL = np.uint64(1), np.uint64(2**64 - 1)
+
 
 class IndexArrays(NamedTuple):
     """The arrays of the index, as model files hold them. Each is as narrow as its numbers allow.
 
-    A letter is the number of a character in the alphabet. Numba takes the tuple whole, but a field is slow to reach in
-    it, so loops take what they need out of it first.
+    A letter is the number of a character in the alphabet.
     """
 
     alphabet: npt.NDArray[np.uint32]  # (n_letters,) code points, ascending
@@ -35,39 +51,82 @@ class IndexArrays(NamedTuple):
     rows: npt.NDArray[np.uint8]  # (n_nodes, 1 to 4) the bytes of the vector's row + 1, lowest first; 0 for no vector
 
 
-@kernel
-def letters_of(alphabet, codes):
-    """Return the letters of code points, -1 for those not in the alphabet."""
-    letters = np.empty(codes.size, np.int32)
-    for at in range(codes.size):
-        low, high = 0, alphabet.size
-        while low < high:
-            middle = (low + high) >> 1
-            if alphabet[middle] < codes[at]:
-                low = middle + 1
-            else:
-                high = middle
-        letters[at] = low if low < alphabet.size and alphabet[low] == codes[at] else -1
-    return letters
+Nodes = tuple[
+    npt.NDArray[np.int32],  # letters, (largest code point + 1,): its letter, or n_letters if it has none
+    npt.NDArray[np.uint64],  # letter_bits, (n_letters + 1, 2): its bit in LOW or HIGH; the last one is NOTHING
+    npt.NDArray[np.uint64],  # records, (n_nodes + 2, 4)
+    npt.NDArray[Any],  # labels, as in IndexArrays
+]
+"""The index as walks need it. After the nodes come two more records, without children: one for a character never seen,
+and one that ends them. (A plain tuple reaches a kernel in half the time of one with names.)"""
 
 
 @kernel
-def child(labels, children, blocks, node, letter):
-    """Return the child of `node` along `letter`, or -1. Never reads outside the arrays, whatever they hold."""
-    if letter < 0:
-        return np.int64(-1)
-    if node == 0:
-        return np.int64(letter) + 1
-    low = np.int64(blocks[node // BLOCK])
-    for before in range(node - node % BLOCK, node):
-        low += np.int64(children[before])
-    high = min(low + np.int64(children[node]), labels.size)
+def unpack(letter_bits, window, labels, children, prob_bits, rows, length_bits, records):
+    """Fill the records; return whether the arrays fit together: if not, the records must not be walked."""
+    n_nodes = labels.size
+    n_letters = letter_bits.shape[0] - 1
+    child = np.int64(1 + n_letters)
+    for node in range(1, n_nodes):
+        last = child + np.int64(children[node])
+        if last > n_nodes:
+            return False
+        before = np.int64(-1)
+        records[node, CHILD] = np.uint64(child) | (np.uint64(prob_bits[node]) << HALF)
+        row = np.int64(rows[node])
+        if row >= length_bits.size:
+            return False
+        records[node, ROW] = NO_VECTOR if row < 0 else np.uint64(row) | (np.uint64(length_bits[row]) << HALF)
+        while child < last:
+            letter = np.int64(labels[child])
+            if letter <= before or letter >= n_letters:
+                return False
+            before = letter
+            records[node, LOW] |= letter_bits[letter, 0]
+            records[node, HIGH] |= letter_bits[letter, 1]
+            if letter < window:
+                records[node, HIGH] |= BEFORE
+            elif letter >= window + WINDOW:
+                records[node, HIGH] |= AFTER
+            child += 1
+    records[n_nodes:, CHILD] = np.uint64(child)
+    records[n_nodes:, ROW] = NO_VECTOR
+    return child == n_nodes
+
+
+@kernel
+def first_child(records, node):
+    return np.int64(records[node, CHILD] & LOW_HALF)
+
+
+@kernel
+def prob_of(records, node):
+    return float32_of_bits(records[node, CHILD] >> HALF)
+
+
+@kernel
+def row_of(records, node):
+    """Return the row of a node's vector, or -1."""
+    row = np.int64(records[node, ROW] & LOW_HALF)
+    return row if row <= MAX_ROW else np.int64(NO_ROW)
+
+
+@kernel
+def length_of(records, node):
+    """Return the length of a node's vector."""
+    return float32_of_bits(records[node, ROW] >> HALF)
+
+
+@kernel
+def searched_child(records, labels, node, letter):
+    """Return the child of `node` along any letter, or -1, by searching all of its children."""
+    low, high = first_child(records, node), first_child(records, node + ONE)
     while low < high:
         middle = (low + high) >> 1
         label = np.int64(labels[middle])
-        if label == letter:
+        if label == np.int64(letter):
             return middle
-        if label < letter:
+        if label < np.int64(letter):
             low = middle + 1
         else:
             high = middle
@@ -75,19 +134,19 @@ def child(labels, children, blocks, node, letter):
 
 
 @kernel
-def prob_of(probs, prob_levels, node):
-    """Return the probability of a node; at most 1, also in a damaged file, whose infinities would never end a sum."""
-    prob = np.float64(prob_levels[int(probs[node])] if prob_levels.size else probs[node])
-    return prob if prob <= 1.0 else 1.0
-
-
-@kernel
-def row_of(rows, node):
-    """Return the row of a node's vector, or -1."""
-    row = np.int64(-1)
-    for byte in range(rows.shape[1]):
-        row += np.int64(rows[node, byte]) << (8 * byte)
-    return row if row <= MAX_ROW else np.int64(NO_ROW)
+def follow(nodes, codes):
+    """Return the node of a string of code points, or -1."""
+    letters, letter_bits, records, labels = nodes
+    n_letters = letter_bits.shape[0] - 1
+    node = np.int64(0)
+    for code in codes:
+        letter = letters[code] if code < letters.size else n_letters
+        if letter == n_letters:
+            return np.int64(-1)
+        node = searched_child(records, labels, np.uint64(node), letter) if node else np.int64(letter) + 1
+        if node < 0:
+            break
+    return node
 
 
 @kernel
@@ -168,24 +227,3 @@ def count_substrings(codes, offsets, word_counts, is_target, max_len):
                     last_word[node] = word
                     holders[node] += 1
     return parents[:size], labels[:size], depths[:size], counts[:size], holders[:size]
-
-
-@kernel
-def count_holders(index, codes, offsets):
-    """Return for each node the number of words that hold it."""
-    labels, children, blocks = index.labels, index.children, index.blocks
-    letters = letters_of(index.alphabet, codes)
-    holders = np.zeros(labels.size, np.int32)
-    last_word = np.full(labels.size, -1, np.int32)
-    for word in range(offsets.size - 1):
-        end = offsets[word + 1]
-        for start in range(offsets[word], end):
-            node = np.int64(0)
-            for at in range(start, end):
-                node = child(labels, children, blocks, node, letters[at])
-                if node < 0:
-                    break
-                if last_word[node] != word:
-                    last_word[node] = word
-                    holders[node] += 1
-    return holders

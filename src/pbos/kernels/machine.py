@@ -1,0 +1,106 @@
+"""A few instructions of the machine that Numba has no name for; each is plain Python as well."""
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic, overload
+
+LINE = 64  # bytes of a cache line; fetching by a wrong size costs a little time and nothing else
+
+
+def float32_of_bits(bits):
+    """Return the float32 whose 32 bits are given as an unsigned integer."""
+    return np.uint32(bits).view(np.float32)
+
+
+def count_bits(bits):
+    """Return how many bits of a uint64 are set."""
+    return int(bits).bit_count()
+
+
+def as_float32(value):
+    """Return a number as float32; a uint16 holds the bits of a float16, which Numba does not know on the CPU."""
+    return np.float32(value.view(np.float16) if isinstance(value, np.uint16) else value)
+
+
+def prefetch_line(matrix, row):
+    """Ask for the first line of a row of a C-contiguous matrix to be brought into the cache, without waiting for it."""
+
+
+def prefetch_row(matrix, row):
+    """Ask for a whole row."""
+
+
+@intrinsic
+def _float32_of_bits(typing_context, bits):
+    def code(context, builder, signature, arguments):
+        return builder.bitcast(arguments[0], ir.FloatType())
+
+    return types.float32(types.uint32), code
+
+
+@intrinsic
+def _count_bits(typing_context, bits):
+    def code(context, builder, signature, arguments):
+        return builder.ctpop(arguments[0])
+
+    return types.int64(types.uint64), code
+
+
+@intrinsic
+def _float32_of_half(typing_context, bits):
+    def code(context, builder, signature, arguments):
+        return builder.fpext(builder.bitcast(arguments[0], ir.HalfType()), ir.FloatType())
+
+    return types.float32(types.uint16), code
+
+
+@intrinsic
+def _prefetch(typing_context, address):
+    def code(context, builder, signature, arguments):
+        number = ir.IntType(32)
+        pointer = builder.inttoptr(arguments[0], ir.IntType(8).as_pointer())
+        kind = ir.FunctionType(ir.VoidType(), [pointer.type, number, number, number])
+        function = builder.module.declare_intrinsic("llvm.prefetch", [pointer.type], kind)
+        builder.call(function, [pointer, number(0), number(3), number(1)])  # to read, into all caches, as data
+        return context.get_dummy_value()
+
+    return types.void(types.uintp), code
+
+
+@overload(float32_of_bits)
+def _(bits):
+    return lambda bits: _float32_of_bits(np.uint32(bits))
+
+
+@overload(count_bits)
+def _(bits):
+    return lambda bits: _count_bits(bits)
+
+
+@overload(as_float32)
+def _(value):
+    if value == types.uint16:
+        return lambda value: _float32_of_half(value)
+    return lambda value: np.float32(value)
+
+
+@overload(prefetch_line)
+def _(matrix, row):
+    def fetch(matrix, row):
+        size = np.uint64(matrix.shape[1] * matrix.itemsize)
+        _prefetch(np.uint64(matrix.ctypes.data) + np.uint64(row) * size)
+
+    return fetch
+
+
+@overload(prefetch_row)
+def _(matrix, row):
+    def fetch(matrix, row):
+        size = np.uint64(matrix.shape[1] * matrix.itemsize)
+        first = np.uint64(matrix.ctypes.data) + np.uint64(row) * size
+        for at in range(np.uint64(0), size, np.uint64(LINE)):
+            _prefetch(first + at)
+        _prefetch(first + size - np.uint64(1))  # rows do not begin where lines do
+
+    return fetch
