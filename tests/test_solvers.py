@@ -246,7 +246,7 @@ def test_lam_is_chosen_by_words_set_aside(dims, seed, monkeypatch):
 
 
 def tight(solve):
-    return lambda self, targets, lam, threads=None: solve(self, targets, lam, threads=threads, **TIGHT)
+    return lambda self, targets, lam, **options: solve(self, targets, lam, **options, **TIGHT)
 
 
 def test_the_usual_tolerance_is_enough_to_choose_by(real):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -14,12 +14,13 @@ import numpy.typing as npt
 
 from pbos import storage
 from pbos.errors import InputError, ModelError
+from pbos.kernels import lattice
 from pbos.kernels.trie import IndexArrays, Nodes
 from pbos.segmenter import CHUNK, Segmenter
 from pbos.spelling import Spelling
 from pbos.subword_vectors import FloatMatrix, SubwordVectors
 from pbos.subwords import SubwordIndex
-from pbos.text import PackedStrings, as_words, normalize, unpack_strings
+from pbos.text import Codes, PackedStrings, as_words, normalize, unpack_strings
 from pbos.threads import in_threads
 
 EMBEDDED = Path(__file__).parent / "data" / "english"
@@ -52,6 +53,7 @@ class Model(Segmenter):
         self.info = info or {}
         self._packed_words = packed_words
         self._target_vectors = target_vectors
+        self._on_devices: dict[str, Any] = {}  # the vectors on each device that was asked for
 
     # -- vectors -------------------------------------------------------------------------------------------------------
 
@@ -79,6 +81,7 @@ class Model(Segmenter):
         words: Iterable[str],
         *,
         threads: int | None = None,
+        device: str | None = None,
         out: FloatMatrix | None = None,
         exact: bool = False,
     ) -> FloatMatrix:
@@ -89,6 +92,8 @@ class Model(Segmenter):
         Args:
             words: A list or any iterable of str, a NumPy array of strings, a pandas or Arrow column.
             threads: How many threads to use; None for one a core. The result does not depend on it.
+            device: Where to sum up vectors: "cuda", "cuda:1" or another device of PyTorch (extra `torch`), which then
+                keeps the subword vectors; None for the CPU. The last digits may depend on it.
             out: A C-contiguous float32 array (n_words, dims) to write into.
             exact: Return a training word's given vector instead of the composed one; the model must hold them
                 (`train(..., keep_targets=True)`).
@@ -101,13 +106,13 @@ class Model(Segmenter):
                 f"out must be a C-contiguous float32 array of shape {(len(words), self.dims)}, "
                 f"got {out.dtype} {out.shape}"
             )
-        nodes = self.nodes  # before there are threads that would all unpack it
+        write, size = self._writer(device)
 
         def embed_chunk(first: int) -> None:
-            chunk, place = words[first : first + CHUNK], out[first : first + CHUNK]
+            chunk, place = words[first : first + size], out[first : first + size]
             distinct = dict.fromkeys(chunk)
             if 2 * len(distinct) > len(chunk):
-                self.vectors.embed(nodes, self.spelling.numbers, self.spelling.codes(chunk, first), place)
+                write(self.spelling.codes(chunk, first), place)
             else:  # as in running text
                 try:
                     codes = self.spelling.codes(list(distinct))
@@ -115,15 +120,38 @@ class Model(Segmenter):
                     self.spelling.codes(chunk, first)  # which says where among all words
                     raise
                 vectors = np.empty((len(distinct), self.dims), np.float32)
-                self.vectors.embed(nodes, self.spelling.numbers, codes, vectors)
+                write(codes, vectors)
                 rows = dict(zip(distinct, range(len(distinct)), strict=True))
                 np.take(vectors, [rows[word] for word in chunk], axis=0, out=place)
 
-        for _ in in_threads(embed_chunk, range(0, len(words), CHUNK), threads):
+        for _ in in_threads(embed_chunk, range(0, len(words), size), threads):
             pass
         if exact:
             self._put_given_vectors(words, out)
         return out
+
+    def _writer(self, device: str | None) -> tuple[Callable[[Codes, FloatMatrix], None], int]:
+        """Return what writes the vectors of words into an array, and for how many words at a time."""
+        nodes, numbers = self.nodes, self.spelling.numbers  # before there are threads that would all unpack the index
+
+        def write(codes: Codes, out: FloatMatrix) -> None:
+            self.vectors.embed(nodes, numbers, codes, out)
+
+        if device is None or device == "cpu":
+            return write, CHUNK
+        from pbos import gpu  # here, as PyTorch takes its time
+
+        if device not in self._on_devices:
+            found = gpu.find_device(device, "embedding")
+            if found is None:
+                return write, CHUNK
+            self._on_devices[device] = gpu.Embedder(self.vectors.values, self.vectors.scales, found)
+        embedder = self._on_devices[device]
+
+        def write_on_device(codes: Codes, out: FloatMatrix) -> None:
+            embedder.compose(*lattice.weights_of_words(nodes, *numbers, *codes), out)
+
+        return write_on_device, gpu.WORDS
 
     def _put_given_vectors(self, words: list[str], out: FloatMatrix) -> None:
         if self._target_vectors is None:

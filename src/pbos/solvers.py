@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,9 @@ from pbos.kernels import ridge as ridge_kernels
 from pbos.kernels import sgd as kernels
 from pbos.threads import in_threads, thread_count
 from pbos.weights import Weights
+
+if TYPE_CHECKING:
+    from pbos import gpu
 
 FloatMatrix = npt.NDArray[np.float32]
 
@@ -140,7 +143,13 @@ class Ridge:
         self._private[self._private_words] = data[~shared]
         sizes = np.bincount(owners[shared], minlength=len(weights))
         self._rows = np.concatenate([[0], np.cumsum(sizes)]), indices[shared], data[shared]
-        self._columns = ridge_kernels.transposed(*self._rows, self._n_shared)
+        self._on_device: gpu.DeviceRidge | None = None  # the equations on the device asked for last
+
+    @cached_property
+    def _columns(self) -> tuple[npt.NDArray[Any], ...]:
+        """The shared columns' weights by column; a device makes its own."""
+        columns: tuple[npt.NDArray[Any], ...] = ridge_kernels.transposed(*self._rows, self._n_shared)
+        return columns
 
     def solve(
         self,
@@ -150,9 +159,13 @@ class Ridge:
         tolerance: float = 0.02,
         max_iterations: int = 100,
         threads: int | None = None,
+        device: Any = None,
         on_slice: Callable[[int], None] = lambda dims: None,
     ) -> Solution:
         """Return the vectors; the same to the bit for any number of threads, as each solves some of the dimensions.
+
+        A device solves the same equations; as it adds in another order, and more dimensions side by side, it stops at
+        vectors that are as good, but not the same.
 
         The report tells lam, the most iterations a slice of dimensions took, and the residual as a share of the right
         side of the equations, over all dimensions.
@@ -163,11 +176,32 @@ class Ridge:
             tolerance: When to stop: with a residual of this share of the right side, in every slice of the dimensions.
             max_iterations: When to stop at the latest.
             threads: How many threads to use; None for one a core.
+            device: PyTorch's device to solve on, or its name; None for Numba on the CPU.
             on_slice: Called with a number of dimensions when they are done.
         """
         if not 0 < lam < np.inf:
             raise InputError(f"lam must be above 0, got {lam}")
-        dims = targets.shape[1]
+        if device is None:
+            vectors, iterations, left, goal = self._solve(targets, lam, tolerance, max_iterations, threads, on_slice)
+        else:
+            vectors, iterations, left, goal = self._moved_to(device).solve(
+                targets, lam, tolerance=tolerance, max_iterations=max_iterations, on_slice=on_slice
+            )
+        residual = float(np.sqrt(left / goal)) if goal > 0 else 0.0
+        report = {"lam": lam, "iterations": iterations, "residual": float(f"{residual:.3g}")}
+        return Solution(vectors, report if device is None else {**report, "device": str(device)})
+
+    def _solve(
+        self,
+        targets: FloatMatrix,
+        lam: float,
+        tolerance: float,
+        max_iterations: int,
+        threads: int | None,
+        on_slice: Callable[[int], None],
+    ) -> tuple[FloatMatrix, int, float, float]:
+        """Return the vectors, the most iterations a slice took, and the squared norms of residual and right side."""
+        dims, columns = targets.shape[1], self._columns
         shares = (lam / (lam + self._private**2)).astype(np.float32)
         private_rates = self._private / (lam + self._private**2)
         solved = np.empty((self._n_shared + self._private_words.size, dims), np.float32)
@@ -178,7 +212,7 @@ class Ridge:
             some = slice(bounds[i], bounds[i + 1])
             part = np.ascontiguousarray(targets[self._order, some], np.float32)
             vectors, iterations, left, goal = ridge_kernels.conjugate_gradients(
-                self._rows, self._columns, shares, np.float32(lam), part, max_iterations, tolerance
+                self._rows, columns, shares, np.float32(lam), part, max_iterations, tolerance
             )
             words = np.empty_like(part)
             compose.compose(*self._rows, vectors, words)
@@ -191,10 +225,30 @@ class Ridge:
         found = list(in_threads(solve_slice, range(bounds.size - 1), threads))
         iterations = max(one[0] for one in found)
         left, goal = sum(one[1] for one in found), sum(one[2] for one in found)
-        residual = float(np.sqrt(left / goal)) if goal > 0 else 0.0
         vectors = solved[self._new_column]
         vectors *= (self._factor * self._scale)[:, None]
-        return Solution(vectors, {"lam": lam, "iterations": iterations, "residual": float(f"{residual:.3g}")})
+        return vectors, iterations, left, goal
+
+    def _moved_to(self, device: Any) -> gpu.DeviceRidge:
+        from pbos import gpu  # here, as PyTorch takes its time
+
+        if self._on_device is None or str(self._on_device.device) != str(device):
+            self._on_device = gpu.DeviceRidge(**self.arrays(), device=device)
+        return self._on_device
+
+    def arrays(self) -> dict[str, Any]:
+        """Return the equations as `pbos.gpu.DeviceRidge` takes them."""
+        indptr, indices, data = self._rows
+        return {
+            "indptr": indptr,
+            "indices": indices,
+            "data": data,
+            "n_shared": self._n_shared,
+            "private": self._private,
+            "order": self._order,
+            "new_column": self._new_column,
+            "factor": self._factor * self._scale,
+        }
 
 
 def order_of_words(weights: Weights) -> npt.NDArray[np.int64]:
@@ -214,6 +268,7 @@ def choose_lam(
     grid: Sequence[float] = LAMS,
     seed: int = 0,
     threads: int | None = None,
+    device: Any = None,
     on_try: Callable[[float, float], None] = lambda lam, score: None,
 ) -> tuple[float, dict[str, float]]:
     """Choose lam by words set aside: return it, and for each lam the mean cosine with their given vectors.
@@ -231,6 +286,7 @@ def choose_lam(
         grid: What to try.
         seed: Fixes the words and the directions.
         threads: How many threads to use; None for one a core.
+        device: As for `Ridge.solve`.
         on_try: Called with each lam and its cosine.
     """
     if len(weights) < 2:  # nothing to set aside
@@ -246,7 +302,7 @@ def choose_lam(
     ridge = Ridge(left, penalty)
     found: dict[float, npt.NDArray[np.float64]] = {}
     for lam in grid:
-        vectors = ridge.solve(targets[~hidden], lam, threads=threads).vectors
+        vectors = ridge.solve(targets[~hidden], lam, threads=threads, device=device).vectors
         words = np.empty((len(aside), targets.shape[1]), np.float32)
         compose.compose(aside.indptr, aside.indices, aside.data, vectors, words)
         found[lam] = row_cosines(words - middle, targets[hidden] - middle)

@@ -78,6 +78,7 @@ def train(
     keep_targets: Annotated[bool, typer.Option(help="Keep the given vectors in the model.")] = False,
     dtype: Annotated[DType, typer.Option(help="How to hold the vectors.")] = DType.float32,
     threads: ThreadsOption = None,
+    device: Annotated[str | None, typer.Option(help="For ridge: a GPU, as cuda or cuda:1 (extra torch).")] = None,
     seed: Annotated[int, typer.Option(help="Fixes all that is random.")] = 0,
 ) -> None:
     """Train a model on word vectors.
@@ -117,6 +118,7 @@ def train(
         heldout=heldout,
         keep_targets=keep_targets,
         threads=threads,
+        device=device,
         seed=seed,
         **settings,
     )

@@ -1,0 +1,361 @@
+"""Ridge regression and batches of words on a GPU, by PyTorch (extra `torch`).
+
+In reading order: which device to use, ridge regression, embedding, sparse matrices and copies. Imported only where a
+device is asked for, as PyTorch takes its time. The module needs NumPy and PyTorch only, so that it can be measured on a
+GPU machine without Numba; on CPU tensors it runs too, which is how it is tested.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pbos.errors import InputError
+from pbos.files import warn
+
+try:
+    import torch
+except ImportError:
+    torch = None  # find_device says so
+
+Tensor = Any  # of PyTorch
+Array = npt.NDArray[Any]
+FloatMatrix = npt.NDArray[np.float32]
+
+MEMORY_SHARE = 0.4  # of the free memory of the device, for a solve: others may use it too
+MEMORY_ELSEWHERE = 1 << 31  # where the device cannot tell how much is free
+COPIED = 1 << 23  # numbers copied at a time, by way of page-locked memory, which is slow to get: 32 MiB
+WORDS = 1 << 14  # embedded at a time: enough for the device, and few enough for all cores to find their weights
+SQUARED = 1 << 26  # numbers squared at a time, of a matrix that is not to be changed: 256 MiB
+
+
+def find_device(name: str | None, what: str) -> Any:
+    """Return PyTorch's device of this name; None for the CPU, which needs no PyTorch, and where it cannot be used.
+
+    In the latter case it warns that `what` goes on on the CPU.
+    """
+    if name is None:
+        return None
+    name = str(name)
+    if not re.fullmatch(r"(cpu|cuda|mps|xpu)(:\d+)?", name):
+        raise InputError(f'unknown device {name!r}; choose cpu, cuda, mps or xpu, the second of several as in "cuda:1"')
+    if name.startswith("cpu"):
+        return None
+    if problem := what_is_missing(name):
+        warn(f"{problem}; {what} goes on on the CPU")
+        return None
+    return torch.device(name)
+
+
+def what_is_missing(name: str) -> str | None:
+    """Try a small product on a device; return why it cannot be used, if so."""
+    if torch is None:
+        return f'the device "{name}" needs PyTorch, which is not installed (pip install "pbos[torch]")'
+    try:
+        one = torch.ones(1, 1, device=name)
+        pointers, column = torch.tensor([0, 1], device=name), torch.tensor([0], device=name)
+        multiply(csr(pointers, column, one[0], (1, 1)), one, torch.zeros_like(one))
+    except (RuntimeError, AssertionError, NotImplementedError) as error:  # PyTorch has no error of its own for this
+        reason = (str(error) or type(error).__name__).splitlines()[0].rstrip(".")
+        return f'PyTorch cannot use the device "{name}" ({reason})'
+    return None
+
+
+class DeviceRidge:
+    """The equations of `pbos.solvers.Ridge`, held and solved on a device.
+
+    Let B be the shared columns, each word's weights times the root of its share. Solved is
+    (B'B + lam I) S = B' (root of the share * targets), by the same conjugate gradients with the same preconditioner and
+    the same rule when to stop. As |B d|² + lam |d|² is the curvature along d, the step is known before the product with
+    B', which is then taken from the residual on the spot: a dimension takes three numbers a column, one for each of
+    S, residual and direction, and two a word.
+    """
+
+    def __init__(
+        self,
+        *,
+        indptr: npt.NDArray[np.int64],
+        indices: npt.NDArray[np.int32],
+        data: npt.NDArray[np.float32],
+        n_shared: int,
+        private: npt.NDArray[np.float32],
+        order: npt.NDArray[np.int64],
+        new_column: npt.NDArray[np.int32],
+        factor: npt.NDArray[np.float32],
+        device: Any,
+    ) -> None:
+        """Copy the equations to the device.
+
+        Args:
+            indptr: With `indices` and `data`: the shared columns' weights, (n_words, n_shared) in CSR form.
+            indices: See `indptr`.
+            data: See `indptr`.
+            n_shared: How many columns are shared.
+            private: The weight of each word's private column; 0 for none.
+            order: Which of the given words each row is.
+            new_column: For each column asked for, which of the solved ones it is: first the shared, then the private
+                ones in the order of their words.
+            factor: What to multiply it by.
+            device: PyTorch's device, or its name.
+        """
+        self.device = torch.device(device)
+        self._shape = private.size, n_shared
+        index = np.int32 if max(indices.size, *self._shape) < 2**31 else np.int64
+        indptr_, indices_, data_ = (self._copied(a) for a in (indptr.astype(index), indices.astype(index), data))
+        self._rows = indptr_, indices_, data_
+        self._columns = transposed(*self._rows, n_shared)
+        self._private, self._factor = self._copied(private), self._copied(factor)
+        self._order, self._new_column = self._copied(order), self._copied(new_column.astype(np.int64))
+        self._private_words = torch.nonzero(self._private)[:, 0]
+
+    def _copied(self, array: Array) -> Tensor:
+        return torch.tensor(array, device=self.device)
+
+    def solve(
+        self,
+        targets: FloatMatrix,
+        lam: float,
+        *,
+        tolerance: float = 0.02,
+        max_iterations: int = 100,
+        memory: int | None = None,
+        on_slice: Callable[[int], None] = lambda dims: None,
+    ) -> tuple[FloatMatrix, int, float, float]:
+        """Return the vectors, the most iterations a slice took, and the squared norms of residual and right side.
+
+        Args:
+            targets: The words' given vectors, (n_words, dims).
+            lam: The strength of the penalty.
+            tolerance: When to stop: with a residual of this share of the right side, in every slice of the dimensions.
+            max_iterations: When to stop at the latest.
+            memory: How many bytes to use on the device, besides the equations; it decides how many dimensions are
+                solved side by side. None for a share of what is free.
+            on_slice: Called with a number of dimensions when they are done.
+        """
+        dims = targets.shape[1]
+        vectors = np.empty((self._new_column.numel(), dims), np.float32)
+        roots = (lam / (lam + self._private**2)).sqrt_()
+        rates = self._private / (lam + self._private**2)
+        matrices = self._scaled(roots)
+        iterations, left, goal = 0, 0.0, 0.0
+        for some in self._slices(dims, memory):
+            given = self._given(targets[:, some])
+            solved, found = self._solve_slice(matrices, given, roots, rates, lam, tolerance, max_iterations)
+            self._put(solved, vectors[:, some])
+            iterations, left, goal = max(iterations, found[0]), left + found[1], goal + found[2]
+            on_slice(solved.shape[1])
+        return vectors, iterations, left, goal
+
+    def _scaled(self, roots: Tensor) -> tuple[Tensor, Tensor]:
+        """Return B and its transpose."""
+        indptr, indices, data = self._rows
+        by_weight = torch.repeat_interleave(roots, indptr.diff(), output_size=data.numel())
+        b = csr(indptr, indices, by_weight.mul_(data), self._shape)
+        indptr, indices, data = self._columns
+        return b, csr(indptr, indices, roots.index_select(0, indices).mul_(data), self._shape[::-1])
+
+    def _slices(self, dims: int, memory: int | None) -> Iterator[slice]:
+        """Cut the dimensions into slices of about the same size that fit the memory."""
+        n_words, n_shared = self._shape
+        memory = free_memory(self.device) if memory is None else memory
+        a_dimension = 4 * (3 * n_shared + self._private_words.numel() + 2 * n_words)
+        most = max((memory - 4 * SQUARED) // a_dimension, 1)
+        n_slices = -(-dims // most)
+        size = -(-dims // n_slices)
+        size += -size % 4 if size + -size % 4 <= most else 0  # rows of whole 16 bytes are read faster
+        for first in range(0, dims, size):
+            yield slice(first, min(first + size, dims))
+
+    def _given(self, targets: FloatMatrix) -> Tensor:
+        """Return some dimensions of the targets on the device, in the order of the rows."""
+        given = torch.empty(targets.shape, device=self.device)
+        for rows in blocks(len(targets), targets.shape[1], COPIED):
+            given[rows] = copy_to_device(targets[rows], self.device)
+        return given.index_select(0, self._order)
+
+    def _put(self, solved: Tensor, vectors: FloatMatrix) -> None:
+        """Write the vectors of all columns asked for, from those that were solved."""
+        for rows in blocks(len(vectors), vectors.shape[1], COPIED):
+            block = solved.index_select(0, self._new_column[rows]).mul_(self._factor[rows, None])
+            copy_to_host(block, vectors[rows])
+
+    def _solve_slice(
+        self,
+        matrices: tuple[Tensor, Tensor],
+        given: Tensor,
+        roots: Tensor,
+        rates: Tensor,
+        lam: float,
+        tolerance: float,
+        max_iterations: int,
+    ) -> tuple[Tensor, tuple[int, float, float]]:
+        """Solve for some dimensions; return the vectors of shared and private columns, and what the solver reports."""
+        n_shared = self._shape[1]
+        solved = given.new_zeros(n_shared + self._private_words.numel(), given.shape[1])
+        words = given * roots[:, None]
+        found = 0, 0.0, 0.0
+        if self._rows[2].numel():
+            shared = solved[:n_shared]
+            found = conjugate_gradients(*matrices, lam, words, shared, tolerance, max_iterations)
+            multiply(csr(*self._rows, self._shape), shared, given, subtract=True)  # the errors they leave
+        chosen = given.index_select(0, self._private_words)
+        torch.mul(chosen, rates[self._private_words, None], out=solved[n_shared:])
+        return solved, found
+
+
+def conjugate_gradients(
+    b: Tensor, transpose: Tensor, lam: float, words: Tensor, vectors: Tensor, tolerance: float, max_iterations: int
+) -> tuple[int, float, float]:
+    """Solve (B'B + lam I) vectors = B' words, in place; `vectors` is zero at first, `words` is used up.
+
+    Preconditioned by the diagonal (Jacobi). Ends when the residual, over all dimensions, is at most `tolerance` times
+    the right side, or after max_iterations. Returns the number of iterations, and the squared norms of the residual and
+    of the right side.
+    """
+    residual = torch.zeros_like(vectors)
+    multiply(transpose, words, residual)
+    direction = torch.zeros_like(vectors)
+    inverses = (squared(transpose) @ words.new_ones(len(words))).add_(lam).reciprocal_()[:, None]
+    roots = inverses.sqrt()
+    left = squared_norms(residual)
+    scaled = squared_norms(residual, roots)
+    goal = residual_norm = float(left.sum())
+    ratio = torch.zeros_like(scaled)
+    for iteration in range(max_iterations):
+        if residual_norm <= tolerance * tolerance * goal:
+            return iteration, residual_norm, goal
+        direction.mul_(ratio).addcmul_(residual, inverses)
+        multiply(b, direction, words)
+        curvature = squared_norms(words).add_(squared_norms(direction), alpha=lam)
+        step = quotient(scaled, curvature)
+        vectors.addcmul_(direction, step)
+        multiply(transpose, words.mul_(step), residual, subtract=True)
+        residual.addcmul_(direction, step, value=-lam)
+        before, scaled = scaled, squared_norms(residual, roots)
+        ratio = quotient(scaled, before)
+        residual_norm = float(squared_norms(residual).sum())  # the only time to wait for the device
+    return max_iterations, residual_norm, goal
+
+
+def squared_norms(matrix: Tensor, factors: Tensor | None = None) -> Tensor:
+    """Return for each column of a matrix the squared norm, its rows multiplied by factors."""
+    if factors is None:
+        return torch.linalg.vector_norm(matrix, dim=0).square_()
+    total = matrix.new_zeros(matrix.shape[1])
+    for rows in blocks(len(matrix), matrix.shape[1], SQUARED):
+        total += squared_norms(matrix[rows] * factors[rows])
+    return total
+
+
+def quotient(above: Tensor, below: Tensor) -> Tensor:
+    """Return above / below, 0 where below is not above 0."""
+    return torch.where(below > 0, above / below, 0.0)
+
+
+class Embedder:
+    """Subword vectors on a device, in the type they came in, and words = A S there."""
+
+    def __init__(self, values: Array, scales: npt.NDArray[np.float32] | None, device: Any) -> None:
+        """Copy the vectors to the device.
+
+        Args:
+            values: The vectors, (n_rows, dims) float32, float16 or int8.
+            scales: What to multiply each row by; None for 1.
+            device: PyTorch's device, or its name.
+        """
+        self.device = torch.device(device)
+        self._values = torch.tensor(values, device=self.device)
+        self._scales = None if scales is None else torch.tensor(scales, device=self.device)
+
+    def compose(
+        self,
+        indptr: npt.NDArray[np.int64],
+        indices: npt.NDArray[np.int32],
+        data: npt.NDArray[np.float32],
+        out: FloatMatrix,
+    ) -> None:
+        """Write weights (CSR) times vectors into out."""
+        n_rows = len(self._values)
+        if not (indices.size and n_rows):
+            out[:] = 0
+            return
+        rows, weights = torch.tensor(indices, device=self.device), torch.tensor(data, device=self.device)
+        known = rows < n_rows  # holds for every sound model; on a GPU, reading stray memory would be the end
+        weights *= known
+        rows *= known
+        if self._scales is not None:
+            weights *= self._scales.index_select(0, rows)
+        vectors = self._values
+        if vectors.dtype != torch.float32:  # only the rows that these words need become float32
+            used = torch.zeros(n_rows, dtype=torch.bool, device=self.device)
+            used[rows.long()] = True
+            numbers = used.cumsum(0, dtype=torch.int32) - 1
+            vectors, rows = vectors[used].float(), numbers.index_select(0, rows)
+        pointers = torch.tensor(indptr, device=self.device).to(rows.dtype)
+        words = torch.zeros(out.shape, device=self.device)
+        multiply(csr(pointers, rows, weights, (len(out), len(vectors))), vectors, words)
+        copy_to_host(words, out)
+
+
+def csr(indptr: Tensor, indices: Tensor, data: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """Return PyTorch's sparse matrix, without its warning that such matrices are new."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta state", UserWarning)
+        return torch.sparse_csr_tensor(indptr, indices, data, size=shape, check_invariants=False)
+
+
+def squared(matrix: Tensor) -> Tensor:
+    """Return a sparse matrix with its entries squared."""
+    return csr(matrix.crow_indices(), matrix.col_indices(), matrix.values().square(), tuple(matrix.shape))
+
+
+def multiply(matrix: Tensor, dense: Tensor, out: Tensor, *, subtract: bool = False) -> None:
+    """Write a sparse matrix times a dense one into `out`, or subtract it from there."""
+    # `@` would do the same with two more matrices of the size of the result.
+    torch.addmm(out, matrix, dense, beta=1 if subtract else 0, alpha=-1 if subtract else 1, out=out)
+
+
+def transposed(indptr: Tensor, indices: Tensor, data: Tensor, n_columns: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the transpose of a CSR matrix as CSR; rows stay in ascending order within each column."""
+    columns, order = torch.sort(indices, stable=True)
+    bounds = torch.arange(n_columns + 1, dtype=indices.dtype, device=indices.device)
+    new_indptr = torch.searchsorted(columns, bounds).to(indptr.dtype)
+    rows = torch.arange(indptr.numel() - 1, dtype=indices.dtype, device=indices.device)
+    new_indices = torch.repeat_interleave(rows, indptr.diff(), output_size=data.numel()).index_select(0, order)
+    return new_indptr, new_indices, data.index_select(0, order)
+
+
+def free_memory(device: Any) -> int:
+    """Return how many bytes a solve may use on a device."""
+    if device.type != "cuda":
+        return MEMORY_ELSEWHERE
+    free, _ = torch.cuda.mem_get_info(device)
+    kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)  # by PyTorch, for what comes next
+    return int(MEMORY_SHARE * (free + kept))
+
+
+def blocks(n_rows: int, n_columns: int, numbers: int) -> Iterator[slice]:
+    """Cut the rows of a matrix into blocks of at most so many numbers, but at least a row."""
+    size = max(numbers // max(n_columns, 1), 1)
+    for first in range(0, n_rows, size):
+        yield slice(first, min(first + size, n_rows))
+
+
+def copy_to_device(array: FloatMatrix, device: Any) -> Tensor:
+    """Copy a float matrix of any layout; by way of page-locked memory, which PyTorch keeps for the next copy."""
+    staged = torch.empty(array.shape, pin_memory=device.type == "cuda")
+    staged.numpy()[...] = array
+    return staged.to(device)
+
+
+def copy_to_host(tensor: Tensor, out: FloatMatrix) -> None:
+    """Copy a float matrix into an array of any layout."""
+    staged = tensor
+    if tensor.device.type == "cuda":
+        staged = torch.empty(tensor.shape, pin_memory=True).copy_(tensor)
+    torch.from_numpy(out).copy_(staged)  # by PyTorch, as it uses all cores

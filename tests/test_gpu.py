@@ -1,0 +1,350 @@
+"""Ridge regression and embedding by PyTorch, on CPU tensors, against dense linear algebra in float64."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_solvers import (
+    MATRICES,
+    TIGHT,
+    assert_near,
+    dense,
+    dense_ridge,
+    random_matrix,
+    residual_by_hand,
+    sparse,
+    tight,
+)
+
+import pbos
+from pbos import InputError, PbosWarning, gpu
+from pbos.solvers import Ridge, choose_lam
+from pbos.subword_vectors import SubwordVectors
+from pbos.training import choose, make_index, make_weights
+
+torch = pytest.importorskip("torch")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread():
+    """Systems this small are slower on several."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def real(shared_data):
+    """The weights, penalties and targets of real words, as the default preset has them."""
+    vectors = pbos.WordVectors.read(shared_data / "vectors" / "minilm-en", limit=160)
+    chosen = choose("default", {})
+    index = make_index(pbos.WordCounts.from_ranks(vectors.words), vectors.words, chosen)
+    _, weights, penalty = make_weights(index, vectors.words, chosen, None)
+    return weights, penalty, vectors.vectors
+
+
+@pytest.fixture
+def small_pieces(monkeypatch):
+    """Little memory, so that everything happens in many slices and blocks."""
+    monkeypatch.setattr(gpu, "COPIED", 64)
+    monkeypatch.setattr(gpu, "SQUARED", 64)
+
+
+@pytest.fixture
+def without_torch(monkeypatch):
+    monkeypatch.setattr(gpu, "torch", None)
+
+
+@pytest.fixture
+def cuda_is_the_cpu(monkeypatch):
+    """Take every device for PyTorch's CPU."""
+    monkeypatch.setattr(gpu, "find_device", lambda name, what: torch.device("cpu"))
+
+
+# Ridge regression -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", MATRICES)
+@pytest.mark.parametrize("dims", [1, 5, 130])
+@pytest.mark.parametrize("with_penalty", [False, True])
+def test_it_is_the_dense_solution(shape, dims, with_penalty):
+    random = np.random.default_rng(7)
+    matrix = random_matrix(random, **MATRICES[shape])
+    targets = random.normal(size=(len(matrix), dims)).astype(np.float32)
+    penalty = random.uniform(0.5, 8, matrix.shape[1]) if with_penalty else None
+    ridge = Ridge(sparse(matrix), penalty)
+    for lam in (30.0, 3.0, 0.1):
+        solution = ridge.solve(targets, lam, device="cpu", **TIGHT)
+        assert_near(solution.vectors, dense_ridge(matrix, targets, lam, penalty))
+        assert type(solution.vectors) is np.ndarray
+        assert solution.vectors.dtype == np.float32
+        assert solution.report["residual"] <= 1e-6
+        assert solution.report["device"] == "cpu"
+
+
+@settings(max_examples=40)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    words=st.integers(1, 30),
+    shared=st.integers(0, 30),
+    private=st.integers(0, 20),
+    density=st.floats(0.02, 1),
+    dims=st.integers(1, 9),
+    memory=st.integers(0, 40_000),
+    log_lam=st.floats(-2, 4),
+)
+def test_it_is_the_dense_solution_whatever_the_system(seed, words, shared, private, density, dims, memory, log_lam):
+    random = np.random.default_rng(seed)
+    matrix = random_matrix(random, words + 1, shared, private, empty_columns=1, density=density)
+    targets, lam = random.normal(size=(len(matrix), dims)), 10**log_lam
+    vectors, iterations, left, goal = device_ridge(Ridge(sparse(matrix))).solve(targets, lam, memory=memory, **TIGHT)
+    assert_near(vectors, dense_ridge(matrix, targets, lam), 1e-3)
+    assert left <= 1e-12 * goal or iterations == TIGHT["max_iterations"]
+
+
+def device_ridge(ridge):
+    return gpu.DeviceRidge(**ridge.arrays(), device="cpu")
+
+
+@pytest.mark.parametrize("lam", [1e6, 0.3, 0.01, 0.0003])
+def test_on_real_words_it_is_the_dense_solution(real, lam):
+    weights, penalty, targets = real
+    found = Ridge(weights, penalty).solve(targets[:, :40], lam, device="cpu", **TIGHT)
+    expected = dense_ridge(dense(weights), targets[:, :40], lam, penalty)
+    assert_near(found.vectors, expected, 2e-4)
+
+
+def test_it_stops_where_the_cpu_does(real):
+    weights, penalty, targets = real
+    ridge = Ridge(weights, penalty)
+    for lam in (0.03, 0.003, 0.0003):
+        for dims in (slice(0, 32), slice(32, 64)):
+            some = targets[:, dims]  # as many as make two slices on the CPU
+            expected = ridge.solve(some, lam, threads=1).report
+            found = ridge.solve(some, lam, device="cpu").report
+            assert abs(found["iterations"] - expected["iterations"]) <= 1
+            assert found["residual"] <= 0.02
+
+
+@pytest.mark.parametrize("stop", [{}, {"tolerance": 1e-3}, {"max_iterations": 2}, {"max_iterations": 0}])
+def test_the_residual_is_what_is_left_of_the_equations(real, stop):
+    weights, penalty, targets = real
+    solution = Ridge(weights, penalty).solve(targets, 0.003, device="cpu", **stop)
+    found = residual_by_hand(dense(weights), targets, 0.003, penalty, solution.vectors)
+    assert solution.report["residual"] == pytest.approx(found, rel=0.01)
+    assert solution.report["iterations"] <= stop.get("max_iterations", 100)
+
+
+@pytest.mark.parametrize("slice_dims", [1, 3, 4, 7, 20, 300])
+def test_dimensions_are_solved_in_slices_that_fit_the_memory(real, small_pieces, slice_dims):
+    weights, penalty, targets = real
+    ridge = Ridge(weights, penalty)
+    arrays = ridge.arrays()
+    n_words, n_private = len(weights), np.count_nonzero(arrays["private"])
+    memory = 4 * slice_dims * (3 * arrays["n_shared"] + n_private + 2 * n_words) + 4 * gpu.SQUARED
+    done = []
+    vectors, *_ = device_ridge(ridge).solve(targets[:, :50], 0.03, memory=memory, on_slice=done.append, **TIGHT)
+    assert sum(done) == 50
+    assert max(done) <= slice_dims
+    assert len(done) == -(-50 // max(done))
+    assert_near(vectors, dense_ridge(dense(weights), targets[:, :50], 0.03, penalty))
+
+
+def test_targets_may_be_read_only_and_of_any_layout(real, recwarn):
+    weights, penalty, targets = real
+    ridge = device_ridge(Ridge(weights, penalty))
+    expected, *_ = ridge.solve(np.array(targets[:, :20]), 0.01)
+    for layout in (np.asfortranarray(targets[:, :20]), targets.astype(np.float64)[:, :20], np.array(targets)[:, :20]):
+        layout.flags.writeable = False
+        assert (ridge.solve(layout, 0.01)[0] == expected).all()
+    assert not recwarn.list
+
+
+def test_the_equations_are_moved_once(real, monkeypatch):
+    weights, penalty, targets = real
+    made = []
+    monkeypatch.setattr(gpu, "DeviceRidge", lambda moved=gpu.DeviceRidge, **given: made.append(given) or moved(**given))
+    choose_lam(weights, targets, penalty, device=torch.device("cpu"))
+    assert len(made) == 1
+
+
+def test_lam_is_chosen_as_on_the_cpu(real):
+    weights, penalty, targets = real
+    expected, scores = choose_lam(weights, targets, penalty)
+    found, found_scores = choose_lam(weights, targets, penalty, device="cpu")
+    assert found == expected
+    assert found_scores == pytest.approx(scores, abs=0.01)
+
+
+def test_transposing():
+    random = np.random.default_rng(3)
+    matrix = random_matrix(random, words=50, shared=30, empty_columns=4, empty_words=5)
+    weights = sparse(matrix)
+    arrays = (torch.tensor(array) for array in (weights.indptr, weights.indices, weights.data))
+    indptr, indices, data = gpu.transposed(*arrays, weights.n_columns)
+    found = pbos.weights.Weights(indptr.numpy(), indices.numpy(), data.numpy(), len(weights))
+    assert (dense(found) == matrix.T).all()
+    for column in range(weights.n_columns):
+        assert (np.diff(found.indices[found.indptr[column] : found.indptr[column + 1]]) > 0).all()
+
+
+# Which device ---------------------------------------------------------------------------------------------------------
+
+WORDS = ["high", "higher", "highest", "low", "lower", "lowest", "slow", "slower", "x-ray"]
+VECTORS = np.random.default_rng(0).normal(size=(len(WORDS), 40)).astype(np.float32)
+
+
+@pytest.mark.parametrize("name", ["gpu", "cuda:", "cuda:one", "CUDA", "", "cuda:1:2", 3])
+def test_unknown_devices(name):
+    message = r"unknown device .*; choose cpu, cuda, mps or xpu, the second of several as in \"cuda:1\""
+    with pytest.raises(InputError, match=message):
+        pbos.train((WORDS, VECTORS), device=name)
+    with pytest.raises(InputError, match=message):
+        pbos.load().embed(WORDS, device=name)
+
+
+@pytest.mark.parametrize("name", [None, "cpu", "cpu:0"])
+def test_the_cpu_needs_no_torch(name, without_torch):
+    assert gpu.find_device(name, "training") is None
+
+
+def test_without_torch_training_goes_on_on_the_cpu(without_torch):
+    expected = pbos.train((WORDS, VECTORS))
+    message = (
+        r'the device "cuda:1" needs PyTorch, which is not installed \(pip install "pbos\[torch\]"\); '
+        "training goes on on the CPU"
+    )
+    with pytest.warns(PbosWarning, match=message):
+        model = pbos.train((WORDS, VECTORS), device="cuda:1")
+    assert model.vectors.values.tobytes() == expected.vectors.values.tobytes()
+    assert model.info == expected.info
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_without_a_gpu_work_goes_on_on_the_cpu():
+    expected = pbos.train((WORDS, VECTORS))
+    with pytest.warns(PbosWarning, match=r'PyTorch cannot use the device "cuda" \(.+\); training goes on on the CPU'):
+        model = pbos.train((WORDS, VECTORS), device="cuda")
+    assert model.vectors.values.tobytes() == expected.vectors.values.tobytes()
+    with pytest.warns(PbosWarning, match=r'PyTorch cannot use the device "cuda" \(.+\); embedding goes on on the CPU'):
+        assert (model.embed(WORDS, device="cuda") == model.embed(WORDS)).all()
+
+
+def test_a_device_without_sparse_products_cannot_be_used(monkeypatch):
+    def fail(*arguments, **options):
+        raise NotImplementedError("no sparse products here\nand more about it")
+
+    monkeypatch.setattr(gpu, "multiply", fail)
+    assert gpu.what_is_missing("cpu") == 'PyTorch cannot use the device "cpu" (no sparse products here)'
+
+
+def test_a_device_that_works():
+    assert gpu.what_is_missing("cpu") is None
+
+
+def test_sgd_has_no_device():
+    message = "device 'cuda' is for solver=\"ridge\" only: SGD takes one word after the other"
+    with pytest.raises(InputError, match=message):
+        pbos.train((WORDS, VECTORS), preset="pbos", device="cuda")
+    pbos.train((WORDS, VECTORS), preset="pbos", epochs=1, device="cpu")
+
+
+@pytest.mark.parametrize("settings", [{}, {"lam": 0.01}, {"max_vectors": 12}])
+def test_training_on_a_device(settings, cuda_is_the_cpu, monkeypatch):
+    monkeypatch.setattr(Ridge, "solve", tight(Ridge.solve))
+    expected = pbos.train((WORDS, VECTORS), **settings)
+    model = pbos.train((WORDS, VECTORS), device="cuda", **settings)
+    assert model.info["training"].pop("device") == "cpu"
+    assert model.index.rows.tolist() == expected.index.rows.tolist()
+    assert model.info["training"]["lam"] == expected.info["training"]["lam"]
+    assert model.embed(WORDS) == pytest.approx(expected.embed(WORDS), abs=1e-3)
+
+
+def test_training_without_a_device_does_not_wait_for_torch():
+    code = (
+        "import sys, numpy, pbos; model = pbos.train({'high': [1.0], 'higher': [2.0]}, device='cpu'); "
+        "model.embed(['low'], device='cpu'); print('torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout == "False\n"
+
+
+def test_the_module_needs_no_numba():
+    """A GPU machine may have PyTorch and little else."""
+    code = (
+        "import sys; sys.modules['numba'] = None; import numpy as np; from pbos import gpu; "
+        "ridge = gpu.DeviceRidge(indptr=np.array([0, 1, 2]), indices=np.zeros(2, np.int32), "
+        "data=np.ones(2, np.float32), n_shared=1, private=np.zeros(2, np.float32), order=np.arange(2), "
+        "new_column=np.zeros(1, np.int32), factor=np.ones(1, np.float32), device='cpu'); "
+        "print(ridge.solve(np.array([[3.0], [6.0]]), 1.0)[0])"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout == "[[3.]]\n"
+
+
+@pytest.fixture
+def vector_file(tmp_path):
+    lines = [f"{word} {' '.join(map(str, row))}\n" for word, row in zip(WORDS, VECTORS[:, :3].tolist(), strict=True)]
+    (tmp_path / "vectors.txt").write_text("".join(lines), encoding="utf-8")
+    return tmp_path / "vectors.txt"
+
+
+def test_the_command_line_has_a_device(run, vector_file, cuda_is_the_cpu):
+    code, _, errors = run("train", vector_file, "--device", "cuda", "-o", "model")
+    assert code == 0, errors
+    assert pbos.load("model").info["training"]["device"] == "cpu"
+
+
+def test_the_command_line_knows_devices(run, vector_file):
+    code, _, errors = run("train", vector_file, "--device", "gpu", "-o", "model")
+    assert code == 2
+    assert "unknown device 'gpu'" in errors
+
+
+# Embedding ------------------------------------------------------------------------------------------------------------
+
+
+def held_as(values, dtype):
+    return SubwordVectors(values).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int8"])
+@pytest.mark.parametrize("shape", MATRICES)
+def test_words_are_the_dense_product(dtype, shape):
+    random = np.random.default_rng(1)
+    matrix = random_matrix(random, **MATRICES[shape])
+    vectors = held_as(random.normal(size=(matrix.shape[1], 7)).astype(np.float32), dtype)
+    weights = sparse(matrix)
+    out = np.full((len(matrix), 7), np.nan, np.float32)
+    gpu.Embedder(vectors.values, vectors.scales, "cpu").compose(weights.indptr, weights.indices, weights.data, out)
+    assert_near(out, matrix @ vectors.to_float32().astype(np.float64), 1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int8"])
+def test_a_row_that_is_not_there_counts_nothing(dtype):
+    """As with the kernels of the CPU: a damaged model must not read stray memory."""
+    vectors = held_as(np.array([[1, 2], [3, 4]], np.float32), dtype)
+    indptr, indices = np.array([0, 2, 3]), np.array([1, 2, 99], np.int32)
+    weights, out = np.array([0.5, 1, 1], np.float32), np.empty((2, 2), np.float32)
+    gpu.Embedder(vectors.values, vectors.scales, "cpu").compose(indptr, indices, weights, out)
+    assert out == pytest.approx(np.array([[1.5, 2], [0, 0]]), abs=0.02)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int8"])
+def test_a_model_embeds_on_a_device(dtype, cuda_is_the_cpu, monkeypatch, recwarn):
+    monkeypatch.setattr(gpu, "WORDS", 3)
+    model = pbos.load().compress(dtype=dtype)
+    words = [*WORDS, "日本", "unfriendliest", "high" * 50]
+    expected = model.embed(words)
+    out = np.full_like(expected, np.nan)
+    assert model.embed(words, device="cuda", out=out) is out
+    assert_near(out, expected, 1e-5)
+    embedder = model._on_devices["cuda"]
+    assert embedder._values.numpy().dtype == dtype
+    model.embed(words, device="cuda", threads=2)
+    assert model._on_devices["cuda"] is embedder
+    assert not recwarn.list
+    assert_near(model.copy().embed(words, device="cuda"), expected, 1e-5)
+    assert model.embed([], device="cuda").shape == (0, model.dims)
