@@ -1,0 +1,514 @@
+"""Measure `pbos.gpu`: ridge regression and embedding on a GPU, beside the CPU's quality.
+
+    python benchmarks/gpu.py prepare SYSTEM.npz                     (with pbos and its data)
+    python benchmarks/gpu.py measure SYSTEM.npz RESULTS.json        (with NumPy, PyTorch and this checkout only)
+
+`prepare` writes the equations of minilm-en (preset default, a twentieth of the words set aside), small enough to carry:
+given vectors are rounded to a byte a number, for the CPU and the GPU alike. `measure` solves them, then larger systems
+made of them, and times the products. Times are the best of several runs; "seconds" are those of the solver alone, from
+given vectors on the device to subword vectors on the device; copies are listed beside them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
+
+DATA = Path(os.environ.get("PBOS_DATA") or Path(__file__).resolve().parents[2] / "shared" / "data")
+EQUATIONS = ("indptr", "indices", "data", "n_shared", "private", "order", "new_column", "factor")
+CPU_DIMS = 8  # of the CPU's solution, carried to compare with
+WIDTHS = (32, 64, 100, 128, 152, 256, 300, 320)
+
+
+# -- here ------------------------------------------------------------------------------------------------------------
+
+
+def prepare(target: Path) -> None:
+    from pbos import WordVectors
+    from pbos.model import cosines
+    from pbos.solvers import Ridge, choose_lam
+    from pbos.subword_vectors import SubwordVectors
+    from pbos.training import choose, held_out, make_index, make_weights, unique_words
+    from pbos.weights import word_weights
+
+    chosen = choose("default", {})
+    words, vectors = unique_words(WordVectors.read(DATA / "vectors" / "minilm-en"), chosen.normalization)
+    held = SubwordVectors(np.array(vectors)).astype("int8")
+    vectors = held.to_float32()
+    hidden = held_out(len(words), 0.05, 0)
+    kept = np.setdiff1d(np.arange(len(words)), hidden)
+    training_words = [words[i] for i in kept]
+    table = pbos_counts(training_words)
+    index, weights, penalty = make_weights(make_index(table, training_words, chosen), training_words, chosen, None)
+    started = time.perf_counter()
+    lam, lams = choose_lam(weights, vectors[kept], penalty)
+    lam_seconds, started = time.perf_counter() - started, time.perf_counter()
+    ridge = Ridge(weights, penalty)
+    prepare_seconds, started = time.perf_counter() - started, time.perf_counter()
+    solution = ridge.solve(vectors[kept], lam)
+    seconds = time.perf_counter() - started
+    aside = word_weights(index, chosen.codes([words[i] for i in hidden]), chosen.spelling)
+    composed = np.empty((hidden.size, vectors.shape[1]), np.float32)
+    SubwordVectors(solution.vectors).compose(aside.indptr, aside.indices, aside.data, composed)
+    cpu = {
+        "lam": lam,
+        "lams": lams,
+        "report": solution.report,
+        "heldout_cosine": float(cosines(composed, vectors[hidden]).mean()),
+        "choose_lam_seconds": lam_seconds,
+        "prepare_seconds": prepare_seconds,
+        "seconds": seconds,
+        "threads": os.cpu_count(),
+    }
+    np.savez_compressed(
+        target,
+        **{f"equations.{name}": np.asarray(value) for name, value in ridge.arrays().items()},
+        **{"targets.values": held.values[kept], "targets.scales": held.scales[kept]},
+        **{"heldout.values": held.values[hidden], "heldout.scales": held.scales[hidden]},
+        **{"heldout.indptr": aside.indptr, "heldout.indices": aside.indices, "heldout.data": aside.data},
+        **{"cpu.vectors": solution.vectors[:, :CPU_DIMS], "cpu.report": json.dumps(cpu)},
+    )
+    print(json.dumps(cpu, indent=1), f"\n{target}: {target.stat().st_size / 2**20:.1f} MiB")
+
+
+def pbos_counts(words):
+    from pbos import WordCounts
+
+    return WordCounts.from_ranks(words)
+
+
+# -- on the GPU machine ----------------------------------------------------------------------------------------------
+
+
+class Bench:
+    """The measurements; each returns plain data."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        import torch
+
+        from pbos import gpu
+
+        self.torch, self.gpu, self.options = torch, gpu, options
+        self.device = torch.device(options.device)
+        with np.load(options.system) as file:
+            self.arrays = {name: file[name] for name in file.files}
+        self.equations = {name: self.arrays[f"equations.{name}"] for name in EQUATIONS}
+        self.equations["n_shared"] = int(self.equations["n_shared"])
+        self.cpu = json.loads(str(self.arrays["cpu.report"]))
+        self.targets, self.heldout = (
+            (self.arrays[f"{name}.values"].astype(np.float32) * self.arrays[f"{name}.scales"][:, None])
+            for name in ("targets", "heldout")
+        )
+        self.dims = min(options.dims, self.targets.shape[1])
+
+    # -- tools
+
+    def now(self) -> float:
+        """Return the time when the device has done all it was given."""
+        if self.device.type == "cuda":
+            self.torch.cuda.synchronize(self.device)
+        return time.perf_counter()
+
+    def best(self, function, times: int = 5):
+        """Run a function some times; return the least seconds and what it returned last."""
+        least, result = np.inf, None
+        for _ in range(times):
+            del result
+            started = self.now()
+            result = function()
+            least = min(least, self.now() - started)
+        return least, result
+
+    def reset_peak(self) -> None:
+        """Start to look for the peak of memory anew."""
+        if self.device.type == "cuda":
+            self.torch.cuda.empty_cache()
+            self.torch.cuda.reset_peak_memory_stats(self.device)
+
+    def peak(self) -> dict[str, float]:
+        """Return the most memory that was in use, and that PyTorch held."""
+        if self.device.type != "cuda":
+            return {}
+        cuda = self.torch.cuda
+        return {
+            "peak_gib": round(cuda.max_memory_allocated(self.device) / 2**30, 3),
+            "peak_reserved_gib": round(cuda.max_memory_reserved(self.device) / 2**30, 3),
+        }
+
+    # -- parts
+
+    def machine(self) -> dict:
+        """What it runs on."""
+        cuda = self.device.type == "cuda"
+        return {
+            "torch": self.torch.__version__,
+            "numpy": np.__version__,
+            "device": self.torch.cuda.get_device_name(self.device) if cuda else "CPU",
+            "gib": self.torch.cuda.get_device_properties(self.device).total_memory / 2**30 if cuda else None,
+            "cores": os.cpu_count(),
+            "system": Path(self.options.system).name,
+        }
+
+    def solve(self, equations: dict, targets: np.ndarray, lam: float, times: int) -> tuple[dict, np.ndarray]:
+        """Time a solve as a whole and in its steps."""
+        self.reset_peak()
+        seconds_to_device, ridge = self.best(lambda: self.gpu.DeviceRidge(**equations, device=self.device), 1)
+        ridge.solve(targets[:, :8], lam, max_iterations=2)  # the first call loads libraries
+        self.reset_peak()
+        whole, (vectors, iterations, left, goal) = self.best(lambda: ridge.solve(targets, lam), times)
+        peak = self.peak()
+        slices = list(ridge._slices(targets.shape[1], None))
+        steps = {"given": 0.0, "scaled": 0.0, "solved": 0.0, "put": 0.0}
+        roots = (lam / (lam + ridge._private**2)).sqrt_()
+        rates = ridge._private / (lam + ridge._private**2)
+        steps["scaled"], matrices = self.best(lambda: ridge._scaled(roots), times)
+        for some in slices:
+            part = targets[:, some]
+            seconds, given = self.best(lambda part=part: ridge._given(part), times)
+            steps["given"] += seconds
+            least = np.inf
+            for _ in range(times):
+                mine = given.clone()  # the errors are written there
+                seconds, (solved, _) = self.best(
+                    lambda mine=mine: ridge._solve_slice(matrices, mine, roots, rates, lam, 0.02, 100), 1
+                )
+                least = min(least, seconds)
+                del mine
+            steps["solved"] += least
+            seconds, _ = self.best(lambda solved=solved, some=some: ridge._put(solved, vectors[:, some]), 2)
+            steps["put"] += seconds
+            del given, solved
+        solver = steps["scaled"] + steps["solved"]
+        result = {
+            "words": len(equations["private"]),
+            "weights": len(equations["indices"]),
+            "shared_columns": equations["n_shared"],
+            "columns": len(equations["new_column"]),
+            "dims": targets.shape[1],
+            "lam": lam,
+            "iterations": iterations,
+            "residual": round(float(np.sqrt(left / goal)), 5),
+            "slices": [some.stop - some.start for some in slices],
+            "seconds": solver,
+            "seconds_an_iteration": steps["solved"] / max(iterations, 1),
+            "seconds_equations_to_device": seconds_to_device,
+            "seconds_targets_to_device": steps["given"],
+            "seconds_vectors_to_host": steps["put"],
+            "seconds_whole_solve": whole,
+            **peak,
+        }
+        return result, vectors
+
+    def real(self) -> dict:
+        """The real system: times, and quality beside the CPU's."""
+        targets = self.targets[:, : self.dims]
+        lam = self.cpu["lam"]
+        result, vectors = self.solve(self.equations, targets, lam, self.options.times)
+        indptr, indices, data = (self.arrays[f"heldout.{name}"] for name in ("indptr", "indices", "data"))
+        composed = product(indptr, indices, data, vectors)
+        theirs, ours = self.arrays["cpu.vectors"][:, : self.dims], vectors[:, :CPU_DIMS]
+        result["heldout_words"] = len(self.heldout)
+        result["heldout_cosine"] = cosine(composed, self.heldout[:, : self.dims])
+        if self.dims == self.targets.shape[1]:
+            result["points_lost"] = 100 * (self.cpu["heldout_cosine"] - result["heldout_cosine"])
+        result["distance_from_cpu"] = float(np.linalg.norm(ours - theirs) / np.linalg.norm(theirs))
+        result["cpu"] = self.cpu
+        result["residual_by_hand"] = self.residual(self.equations, targets, vectors, lam)
+        search = targets @ np.linalg.qr(np.random.default_rng(0).standard_normal((self.dims, min(32, self.dims))))[0]
+        ridge = self.gpu.DeviceRidge(**self.equations, device=self.device)
+        tries = (0.03, 0.01, 0.003, 0.001, 0.0003)
+        result["seconds_five_lams_32_dims"], _ = self.best(lambda: [ridge.solve(search, lam) for lam in tries], 2)
+        return result
+
+    def residual(self, equations: dict, targets: np.ndarray, vectors: np.ndarray, lam: float) -> float:
+        """Check two dimensions of a solution against the equations, in float64 and without a sparse product."""
+        torch = self.torch
+
+        def move(array):
+            return torch.tensor(np.asarray(array), device=self.device)
+
+        some = [0, targets.shape[1] - 1]
+        private = move(equations["private"]).double()
+        shares = lam / (lam + private**2)
+        given = move(targets[:, some]).double()[move(equations["order"]).long()]
+        n_shared = equations["n_shared"]
+        asked, factor = move(equations["new_column"]).long(), move(equations["factor"])
+        shared = asked < n_shared
+        solved = given.new_zeros(n_shared, 2)
+        solved[asked[shared]] = move(vectors[:, some]).double()[shared] / factor[shared, None]
+        columns, data = move(equations["indices"]).long(), move(equations["data"]).double()
+        sizes = move(np.diff(equations["indptr"]))
+        words = torch.repeat_interleave(torch.arange(len(private), device=self.device), sizes)
+        composed = torch.zeros_like(given).index_add_(0, words, solved[columns] * data[:, None])
+
+        def transposed_product(values):
+            weighted = (values * shares[:, None])[words] * data[:, None]
+            return torch.zeros_like(solved).index_add_(0, columns, weighted)
+
+        left = transposed_product(given - composed) - lam * solved
+        return float(left.norm() / transposed_product(given).norm())
+
+    def synthetic(self, n_words: int, many_columns: bool = False) -> dict:
+        """A larger system made of the real one, solved."""
+        started = self.now()
+        equations, targets = self.enlarged(n_words, many_columns)
+        making = self.now() - started
+        result, vectors = self.solve(
+            equations, targets, self.cpu["lam"], min(self.options.times, 2 if n_words > 1_000_000 else 5)
+        )
+        result["residual_by_hand"] = self.residual(equations, targets, vectors, self.cpu["lam"])
+        sizes = np.sort(np.bincount(equations["indices"], minlength=equations["n_shared"]))[::-1]
+        result["column_sizes_by_rank"] = {10**k: int(sizes[10**k - 1]) for k in range(7) if 10**k <= len(sizes)}
+        result["seconds_making"] = making
+        return result
+
+    def enlarged(self, n_words: int, many_columns: bool) -> tuple[dict, np.ndarray]:
+        """Make a system of more words from copies of the real one.
+
+        Every copy takes some of the words, for millions of words the longer ones rather, which have more weights. A
+        column that many words have is one and the same in all copies; the rarer it is, the more versions of it there
+        are, so that columns grow with words as real ones do: from 12,500 to 100,000 words of minilm-en the shared
+        columns grow from 23,393 to 141,157, by a factor of 1.84, 1.83 and 1.80 for each doubling; continued, that makes
+        about 210,000 for 160,000 words and 2,000,000 for 3,000,000. Given vectors are the real ones and some noise.
+        """
+        torch, base = self.torch, self.equations
+        generator = torch.Generator(self.device).manual_seed(0)
+
+        def move(array):
+            return torch.tensor(np.asarray(array), device=self.device)
+
+        indptr, indices, data = move(base["indptr"]), move(base["indices"]).long(), move(base["data"])
+        sizes, n_base = indptr.diff(), len(base["private"])
+        copies = max(-(-n_words * 10 // (n_base * 6)), 1)  # a copy takes at most 0.6 of the words
+        likely = sizes.double() ** 2 if n_words > 1_000_000 else torch.ones_like(sizes, dtype=torch.double)
+        share = 1.02 * n_words / copies  # a few more, as they are chosen at random
+        for _ in range(20):  # cut at 1, then spread what was cut
+            likely = (likely * (share / likely.sum())).clamp_(max=1)
+        chosen = [
+            torch.nonzero(torch.rand(n_base, device=self.device, generator=generator) < likely)[:, 0]
+            for _ in range(copies)
+        ]
+        owners = torch.repeat_interleave(
+            torch.arange(copies, device=self.device), torch.tensor([len(one) for one in chosen], device=self.device)
+        )[:n_words]
+        words = torch.cat(chosen)[:n_words]
+        del chosen
+
+        n_shared = base["n_shared"]
+        ranks = torch.empty(n_shared, device=self.device, dtype=torch.double)
+        by_size = torch.argsort(torch.bincount(indices, minlength=n_shared), descending=True)
+        ranks[by_size] = torch.arange(1, n_shared + 1, device=self.device, dtype=torch.double)
+        power = 1.0 if many_columns else self.options.power
+        versions = copies ** (power * (ranks.log() / np.log(n_shared)).clamp_(max=1))
+        if many_columns:
+            versions[ranks > 2000] = copies
+        firsts = torch.cat([versions.new_zeros(1), versions.ceil().cumsum(0)]).long()
+
+        new_sizes = sizes[words]
+        new_indptr = torch.cat([new_sizes.new_zeros(1), new_sizes.cumsum(0)])
+        total = int(new_indptr[-1])
+        entries = torch.arange(total, device=self.device)
+        entries += torch.repeat_interleave(indptr[:-1][words] - new_indptr[:-1], new_sizes, output_size=total)
+        columns, values = indices[entries], data[entries]
+        copy_of = torch.repeat_interleave(owners, new_sizes, output_size=total)
+        mixed = (columns * 2654435761 + copy_of * 40503 * 65537) % 1000003  # a column's version in this copy
+        columns = firsts[columns] + (mixed.double() / 1000003 * versions[columns]).long()
+        del mixed, copy_of, entries
+
+        held = torch.bincount(columns, minlength=int(firsts[-1]))
+        shared = held > 1
+        keep = shared[columns]  # a column of one word would be private; that word has one already
+        rows = torch.repeat_interleave(torch.arange(n_words, device=self.device), new_sizes, output_size=total)[keep]
+        columns = (shared.cumsum(0) - 1)[columns[keep]]
+        values = values[keep]
+        new_indptr = torch.cat([rows.new_zeros(1), torch.bincount(rows, minlength=n_words).cumsum(0)])
+        private = base["private"][words.cpu().numpy()]
+        n_shared = int(shared.sum())
+        equations = {
+            "indptr": new_indptr.cpu().numpy(),
+            "indices": columns.int().cpu().numpy(),
+            "data": values.cpu().numpy(),
+            "n_shared": n_shared,
+            "private": private,
+            "order": np.arange(n_words),
+            "new_column": np.arange(n_shared + np.count_nonzero(private), dtype=np.int32),
+            "factor": np.ones(n_shared + np.count_nonzero(private), np.float32),
+        }
+        del columns, values, rows, keep, held, shared
+        real = move(self.targets[:, : self.dims])[move(base["order"]).long()]
+        noise = 0.5 * float(real.std())
+        targets = np.empty((n_words, self.dims), np.float32)
+        for first in range(0, n_words, 1 << 16):
+            block = real[words[first : first + (1 << 16)]]
+            block += noise * torch.randn(block.shape, device=self.device, generator=generator)
+            targets[first : first + (1 << 16)] = block.cpu().numpy()
+        return equations, targets
+
+    def products(self, n_words: int | None = None) -> dict:
+        """Milliseconds of a product with B and with its transpose, by way and width of the dense matrix."""
+        torch, gpu = self.torch, self.gpu
+        equations = self.equations if n_words is None else self.enlarged(n_words, False)[0]
+        ridge = gpu.DeviceRidge(**equations, device=self.device)
+        result: dict = {"words": len(equations["private"]), "weights": len(equations["indices"])}
+        times = 3 if len(equations["indices"]) > 20_000_000 else 2 * self.options.times
+        for name, (indptr, indices, data), shape in (
+            ("rows", ridge._rows, ridge._shape),
+            ("columns", ridge._columns, ridge._shape[::-1]),
+        ):
+            matrix = gpu.csr(indptr, indices, data, shape)
+            pieces = split(torch, indptr, 1024)
+            for width in self.options.widths:
+                dense = torch.randn(shape[1], width, device=self.device)
+                out = torch.zeros(shape[0], width, device=self.device)
+                ways = {
+                    "csr": lambda matrix=matrix, dense=dense, out=out: gpu.multiply(matrix, dense, out),
+                    "split": lambda p=pieces, i=indices, d=data, dense=dense, out=out: split_product(
+                        self.gpu, p, i, d, dense, out
+                    ),
+                }
+                if width in (64, 128, 300):  # slow where a column is long
+                    ways["embedding_bag"] = lambda p=indptr, i=indices, d=data, dense=dense: bag(torch, p, i, d, dense)
+                expected = None
+                for way, run in ways.items():
+                    try:
+                        run()
+                        seconds, found = self.best(run, times)
+                        found = out if found is None else found
+                        if expected is None:
+                            expected = found[:1000].clone()
+                        off = float((found[:1000] - expected).abs().max() / expected.abs().max())
+                        result[f"{name} {way} {width}"] = {"ms": 1000 * seconds, "off": off}
+                    except RuntimeError as error:
+                        result[f"{name} {way} {width}"] = {"error": str(error).splitlines()[0]}
+                del dense, out
+        return result
+
+    def embedding(self) -> dict:
+        """Words of the real system composed from subword vectors held in three ways."""
+        gpu, rows = self.gpu, self.equations
+        n_words, random = len(rows["private"]), np.random.default_rng(0)
+        vectors = random.standard_normal((rows["n_shared"], self.dims)).astype(np.float32)
+        scales = (np.abs(vectors).max(axis=1) / 127).astype(np.float32)
+        held = {
+            "float32": (vectors, None),
+            "float16": (vectors.astype(np.float16), None),
+            "int8": (np.rint(vectors / scales[:, None]).astype(np.int8), scales),
+        }
+        out = np.empty((n_words, self.dims), np.float32)
+        chunks = []
+        for first in range(0, n_words, gpu.WORDS):
+            indptr = rows["indptr"][first : first + gpu.WORDS + 1]
+            part = slice(indptr[0], indptr[-1])
+            chunks.append(
+                (indptr - indptr[0], rows["indices"][part], rows["data"][part], out[first : first + gpu.WORDS])
+            )
+        result: dict = {"words": n_words, "weights": len(rows["indices"]), "dims": self.dims}
+        for name, (values, factors) in held.items():
+            self.reset_peak()
+            embedder = gpu.Embedder(values, factors, self.device)
+            seconds, _ = self.best(lambda embedder=embedder: [embedder.compose(*chunk) for chunk in chunks])
+            exact = product(*chunks[0][:3], values if factors is None else values * factors[:, None])
+            off = float(np.abs(out[: len(exact)] - exact).max() / np.abs(exact).max())
+            result[name] = {"seconds": seconds, "off": off, "words_a_second": n_words / seconds, **self.peak()}
+        return result
+
+
+def split(torch, indptr, longest: int):
+    """Cut the rows of a CSR matrix into pieces; return the pieces' pointers and their rows."""
+    sizes = indptr.diff()
+    counts = (sizes + longest - 1) // longest
+    owners = torch.repeat_interleave(torch.arange(len(sizes), device=indptr.device), counts)
+    firsts = counts.cumsum(0) - counts
+    nth = torch.arange(len(owners), device=indptr.device) - firsts[owners]
+    starts = indptr[:-1].long()[owners] + nth * longest
+    return torch.cat([starts, indptr[-1:].long()]).to(indptr.dtype), owners
+
+
+def split_product(gpu, pieces, indices, data, dense, out):
+    pointers, owners = pieces
+    parts = dense.new_zeros(len(owners), dense.shape[1])
+    gpu.multiply(gpu.csr(pointers, indices, data, (len(owners), len(dense))), dense, parts)
+    out.zero_().index_add_(0, owners, parts)
+
+
+def bag(torch, indptr, indices, data, dense):
+    return torch.nn.functional.embedding_bag(
+        indices, dense, indptr, mode="sum", per_sample_weights=data, include_last_offset=True
+    )
+
+
+def product(indptr, indices, data, vectors) -> np.ndarray:
+    """Multiply a CSR matrix by a dense one, in float64."""
+    words = np.zeros((len(indptr) - 1, vectors.shape[1]))
+    for row in range(len(words)):
+        part = slice(indptr[row], indptr[row + 1])
+        words[row] = data[part].astype(np.float64) @ vectors[indices[part]].astype(np.float64)
+    return words
+
+
+def cosine(left: np.ndarray, right: np.ndarray) -> float:
+    norms = np.linalg.norm(left, axis=1) * np.linalg.norm(right, axis=1)
+    products = np.einsum("ij,ij->i", left, right)
+    return float(np.divide(products, norms, out=np.zeros_like(products), where=norms > 0).mean())
+
+
+def measure(options: argparse.Namespace) -> None:
+    bench = Bench(options)
+    few, many = options.words
+    parts = {
+        "machine": bench.machine,
+        "real": bench.real,
+        "embedding": bench.embedding,
+        f"{few} words": lambda: bench.synthetic(few),
+        "products": bench.products,
+        f"products of {few} words": lambda: bench.products(few),
+        f"{many} words": lambda: bench.synthetic(many),
+        f"products of {many} words": lambda: bench.products(many),
+        f"{many} words, many columns": lambda: bench.synthetic(many, True),
+    }
+    results = {}
+    for name, part in parts.items():
+        if options.only and not any(one in name for one in options.only):
+            continue
+        started = time.perf_counter()
+        try:
+            results[name] = part()
+        except Exception as error:  # what was measured before is still worth having
+            results[name] = {"error": f"{type(error).__name__}: {error}"}
+        print(f"== {name} ({time.perf_counter() - started:.1f} s)\n{json.dumps(results[name], indent=1)}", flush=True)
+        options.results.write_text(json.dumps(results, indent=1), encoding="utf-8")
+        bench.reset_peak()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True)
+    first = commands.add_parser("prepare")
+    first.add_argument("system", type=Path)
+    second = commands.add_parser("measure")
+    second.add_argument("system", type=Path)
+    second.add_argument("results", type=Path)
+    second.add_argument("--device", default="cuda")
+    second.add_argument("--dims", type=int, default=300)
+    second.add_argument("--words", type=int, nargs=2, default=(160_000, 3_000_000), help="of the two larger systems")
+    second.add_argument("--times", type=int, default=5, help="how often to run what is timed")
+    second.add_argument("--widths", type=int, nargs="*", default=WIDTHS, help="of the products that are timed")
+    second.add_argument("--power", type=float, default=0.75, help="how fast columns grow with words")
+    second.add_argument("--only", nargs="*", help="measure the parts whose name holds one of these")
+    options = parser.parse_args()
+    if options.command == "prepare":
+        prepare(options.system)
+    else:
+        measure(options)
+
+
+if __name__ == "__main__":
+    main()
