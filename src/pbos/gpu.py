@@ -22,6 +22,10 @@ try:
     import torch
 except ImportError:
     torch = None  # find_device says so
+else:
+    with warnings.catch_warnings():  # PyTorch says once that its sparse matrices are new
+        warnings.simplefilter("ignore")
+        torch.sparse_csr_tensor([0, 1], [0], [1.0])
 
 Tensor = Any  # of PyTorch
 Array = npt.NDArray[Any]
@@ -31,6 +35,7 @@ MEMORY_SHARE = 0.4  # of the free memory of the device, for a solve: others may 
 MEMORY_ELSEWHERE = 1 << 31  # where the device cannot tell how much is free
 COPIED = 1 << 23  # numbers copied at a time, by way of page-locked memory, which is slow to get: 32 MiB
 WORDS = 1 << 14  # embedded at a time: enough for the device, and few enough for all cores to find their weights
+INDEXED = 2**31 - 1  # numbers in a dense matrix, at most: not every sparse product counts further
 SQUARED = 1 << 26  # numbers squared at a time, of a matrix that is not to be changed: 256 MiB
 
 
@@ -106,15 +111,12 @@ class DeviceRidge:
         self.device = torch.device(device)
         self._shape = private.size, n_shared
         index = np.int32 if max(indices.size, *self._shape) < 2**31 else np.int64
-        indptr_, indices_, data_ = (self._copied(a) for a in (indptr.astype(index), indices.astype(index), data))
-        self._rows = indptr_, indices_, data_
+        pointers, columns = (moved(array.astype(index, copy=False), self.device) for array in (indptr, indices))
+        self._rows = pointers, columns, moved(data, self.device)
         self._columns = transposed(*self._rows, n_shared)
-        self._private, self._factor = self._copied(private), self._copied(factor)
-        self._order, self._new_column = self._copied(order), self._copied(new_column.astype(np.int64))
+        self._private, self._factor = moved(private, self.device), moved(factor, self.device)
+        self._order, self._new_column = moved(order, self.device), moved(new_column, self.device)
         self._private_words = torch.nonzero(self._private)[:, 0]
-
-    def _copied(self, array: Array) -> Tensor:
-        return torch.tensor(array, device=self.device)
 
     def solve(
         self,
@@ -164,7 +166,8 @@ class DeviceRidge:
         n_words, n_shared = self._shape
         memory = free_memory(self.device) if memory is None else memory
         a_dimension = 4 * (3 * n_shared + self._private_words.numel() + 2 * n_words)
-        most = max((memory - 4 * SQUARED) // a_dimension, 1)
+        rows = max(n_words, n_shared + self._private_words.numel(), 1)
+        most = max(min((memory - 4 * SQUARED) // max(a_dimension, 1), INDEXED // rows), 1)
         n_slices = -(-dims // most)
         size = -(-dims // n_slices)
         size += -size % 4 if size + -size % 4 <= most else 0  # rows of whole 16 bytes are read faster
@@ -269,8 +272,8 @@ class Embedder:
             device: PyTorch's device, or its name.
         """
         self.device = torch.device(device)
-        self._values = torch.tensor(values, device=self.device)
-        self._scales = None if scales is None else torch.tensor(scales, device=self.device)
+        self._values = moved(values, self.device)
+        self._scales = None if scales is None else moved(scales, self.device)
 
     def compose(
         self,
@@ -284,29 +287,25 @@ class Embedder:
         if not (indices.size and n_rows):
             out[:] = 0
             return
-        rows, weights = torch.tensor(indices, device=self.device), torch.tensor(data, device=self.device)
+        pointers, rows, weights = (moved(array, self.device) for array in (indptr, indices, data))
         known = rows < n_rows  # holds for every sound model; on a GPU, reading stray memory would be the end
-        weights *= known
-        rows *= known
+        rows, weights = rows * known, weights * known
         if self._scales is not None:
             weights *= self._scales.index_select(0, rows)
         vectors = self._values
-        if vectors.dtype != torch.float32:  # only the rows that these words need become float32
+        if vectors.dtype != torch.float32 or vectors.numel() > INDEXED:  # take only the rows that these words need
             used = torch.zeros(n_rows, dtype=torch.bool, device=self.device)
             used[rows.long()] = True
             numbers = used.cumsum(0, dtype=torch.int32) - 1
             vectors, rows = vectors[used].float(), numbers.index_select(0, rows)
-        pointers = torch.tensor(indptr, device=self.device).to(rows.dtype)
         words = torch.zeros(out.shape, device=self.device)
-        multiply(csr(pointers, rows, weights, (len(out), len(vectors))), vectors, words)
+        multiply(csr(pointers.to(rows.dtype), rows, weights, (len(out), len(vectors))), vectors, words)
         copy_to_host(words, out)
 
 
 def csr(indptr: Tensor, indices: Tensor, data: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """Return PyTorch's sparse matrix, without its warning that such matrices are new."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta state", UserWarning)
-        return torch.sparse_csr_tensor(indptr, indices, data, size=shape, check_invariants=False)
+    """Return PyTorch's sparse matrix; that it is sound is not checked."""
+    return torch.sparse_csr_tensor(indptr, indices, data, size=shape, check_invariants=False)
 
 
 def squared(matrix: Tensor) -> Tensor:
@@ -344,6 +343,11 @@ def blocks(n_rows: int, n_columns: int, numbers: int) -> Iterator[slice]:
     size = max(numbers // max(n_columns, 1), 1)
     for first in range(0, n_rows, size):
         yield slice(first, min(first + size, n_rows))
+
+
+def moved(array: Array, device: Any) -> Tensor:
+    """Return an array on a device; on the CPU, it may be the array itself."""
+    return torch.from_numpy(array if array.flags.writeable else array.copy()).to(device)
 
 
 def copy_to_device(array: FloatMatrix, device: Any) -> Tensor:
