@@ -154,6 +154,7 @@ class Bench:
             "device": self.torch.cuda.get_device_name(self.device) if cuda else "CPU",
             "gib": self.torch.cuda.get_device_properties(self.device).total_memory / 2**30 if cuda else None,
             "cores": os.cpu_count(),
+            "missing": self.gpu.what_is_missing(self.options.device),
             "system": Path(self.options.system).name,
         }
 

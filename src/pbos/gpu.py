@@ -223,7 +223,9 @@ def conjugate_gradients(
     residual = torch.zeros_like(vectors)
     multiply(transpose, words, residual)
     direction = torch.zeros_like(vectors)
-    inverses = (squared(transpose) @ words.new_ones(len(words))).add_(lam).reciprocal_()[:, None]
+    inverses = vectors.new_zeros(len(vectors), 1)
+    multiply(squared(transpose), words.new_ones(len(words), 1), inverses)
+    inverses.add_(lam).reciprocal_()
     roots = inverses.sqrt()
     left = squared_norms(residual)
     scaled = squared_norms(residual, roots)
