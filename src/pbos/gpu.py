@@ -149,8 +149,9 @@ class DeviceRidge:
             given = self._given(targets[:, some])
             solved, found = self._solve_slice(matrices, given, roots, rates, lam, tolerance, max_iterations)
             self._put(solved, vectors[:, some])
+            del given, solved  # before the next slice needs their memory
             iterations, left, goal = max(iterations, found[0]), left + found[1], goal + found[2]
-            on_slice(solved.shape[1])
+            on_slice(some.stop - some.start)
         return vectors, iterations, left, goal
 
     def _scaled(self, roots: Tensor) -> tuple[Tensor, Tensor]:
