@@ -11,9 +11,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from pbos import Segmenter
-from pbos.kernels import lattice
-from pbos.subwords import PROB_RANGE, common, count_subwords, reestimated
+from pbos import InputError, Segmenter
+from pbos.kernels import counting, lattice
+from pbos.subwords import PROB_RANGE, count_subwords, reestimated
 from pbos.text import encode
 
 vocabularies = st.dictionaries(st.text("abcß東", min_size=1, max_size=7), st.floats(0, 1e9), min_size=1, max_size=12)
@@ -44,6 +44,90 @@ def test_probabilities_are_those_of_a_dictionary(words):
         assert index.probs[node] == pytest.approx(expected[subword], rel=1e-6, abs=1e-37)
         assert index.find(subword) == node
         assert index.subword(node) == subword
+
+
+def assert_counted(index, words, max_len=None):
+    """The index has the substrings of the words, by length, then in order, with the probabilities of a dictionary."""
+    expected = oracle.count(words, max_len)
+    assert list(index.strings()) == sorted(expected, key=lambda subword: (len(subword), subword))
+    assert probs_of(index) == pytest.approx(expected, rel=1e-6)
+    assert index.arrays.children.sum() == len(expected) - len(index.alphabet)
+
+
+@given(
+    st.dictionaries(st.text("ab", min_size=1, max_size=14), st.integers(0, 9), min_size=1, max_size=8),
+    st.one_of(st.none(), st.integers(1, 16)),
+)
+def test_what_a_word_holds_again_and_again(words, max_len):
+    assume(any(words.values()))
+    assert_counted(index_of(words, words, max_len=max_len), words, max_len)
+
+
+def test_repeats_by_hand():
+    index = index_of({"aaaa": 1, "abab": 2}, ["abab"])
+    sums = {"a": 8, "b": 4, "aa": 3, "ab": 4, "ba": 2, "aaa": 2, "aba": 2, "bab": 2, "aaaa": 1, "abab": 2}
+    assert probs_of(index) == pytest.approx({subword: n / 30 for subword, n in sums.items()})
+    assert {index.subword(node) for node in index.owners()} == {"a", "b", "ab", "ba", "aba", "bab", "abab"}
+    assert index.holders(encode(["aaaa", "abab"])).tolist() == [0, 2, 1, 1, 1, 1, 1, 1, 1, 1, 1]
+
+
+def test_several_scripts_and_thousands_of_letters():
+    random = np.random.default_rng(1)
+    letters = [*"aébcß", *"абвг", *(chr(0x4E00 + i) for i in range(5000)), "\U0001f600", "\U0010ffff"]
+    words = {"".join(random.choice(letters, random.integers(1, 5))): float(random.random()) for _ in range(9000)}
+    index = index_of(words, words)
+    assert_counted(index, words)
+    assert len(index.alphabet) > 4000
+
+
+@pytest.mark.parametrize("n_letters", [255, 256, 257])
+def test_as_many_letters_as_a_byte_counts(n_letters):
+    text = "".join(chr(0x3000 + i) for i in range(n_letters))
+    words = dict.fromkeys([*text, *(a + b for a, b in zip(text, reversed(text), strict=True))], 1)
+    index = index_of(words, words)
+    assert_counted(index, words)
+    assert index.arrays.labels.dtype == (np.uint8 if n_letters <= 256 else np.uint16)
+
+
+@pytest.mark.parametrize("max_len", [1, 2, 12, 40])
+def test_long_words(max_len):
+    random = np.random.default_rng(2)
+    words = {"".join(random.choice(["a", "b"], 5000)): 3, "ab" * 2500: 1, "a" * 5000: 2, "b": 1}
+    assert_counted(index_of(words, words, max_len=max_len), words, max_len)
+
+
+def test_a_long_word_in_full():
+    n = 1500
+    index = index_of({"a" * n: 1, "b": 1}, ["b"])
+    assert index.find("a" * n) == len(index)
+    assert probs_of(index) == pytest.approx(oracle.count({"a" * n: 1, "b": 1}), rel=1e-6)
+    assert index.owners().tolist() == [2]
+
+
+def test_words_that_count_nothing_are_known_all_the_same():
+    index = index_of({"ab": 0, "b": 4}, ["ab"])
+    assert probs_of(index) == {"a": 0, "b": 1, "ab": 0}
+    assert {index.subword(node) for node in index.owners()} == {"a", "b", "ab"}
+
+
+def test_words_given_twice_count_twice():
+    index = count_subwords(encode(["ab", "ab", "b"]), np.array([1.0, 2, 4]), np.array([False, True, False]))
+    assert probs_of(index) == pytest.approx({"a": 3 / 13, "b": 7 / 13, "ab": 3 / 13})
+    assert len(index.owners()) == 3
+    least = count_subwords(encode(["ab", "ab", "b"]), np.ones(3), np.ones(3, np.bool_), min_holders=2)
+    assert probs_of(least) == pytest.approx({"a": 2 / 7, "b": 3 / 7, "ab": 2 / 7})
+
+
+def test_no_words_at_all():
+    index = count_subwords(encode([]), np.zeros(0), np.zeros(0, np.bool_), boundaries=True)
+    assert (len(index), list(index.strings()), index.find("a")) == (0, [], -1)
+
+
+@pytest.mark.parametrize("limit", ["MAX_WORDS", "MAX_PLACES"])
+def test_too_many_words_are_refused(limit, monkeypatch):
+    monkeypatch.setattr(counting, limit, 1)
+    with pytest.raises(InputError, match=r"2 words of 3 characters are too many; at most .* will do"):
+        index_of({"ab": 1, "c": 1})
 
 
 @given(vocabularies, st.data(), st.integers(1, 3), st.integers(3, 5), st.booleans())
@@ -177,7 +261,7 @@ def test_index_is_picklable_and_read_only():
 def test_common_subwords_and_all_characters_share_the_probability(words, least):
     index, table = index_of(words, words), oracle.count(words)
     kept = {s: p for s, p in table.items() if len(s) == 1 or sum(s in word for word in words) >= least}
-    found = common(index, encode(list(words)), least)
+    found = index_of(words, words, min_holders=least)
     expected = {subword: kept.get(subword, 0) / sum(kept.values()) for subword in table}
     assert probs_of(found) == pytest.approx(expected, rel=1e-6)
     assert np.array_equal(found.rows, index.rows)

@@ -16,7 +16,7 @@ from pbos.kernels import lattice
 from pbos.kernels.trie import Nodes
 from pbos.lattice import Lattice, Segmentation, as_segmentations, check_n, letter_keys
 from pbos.spelling import Spelling
-from pbos.subwords import SubwordIndex, common, count_subwords, reestimated
+from pbos.subwords import SubwordIndex, count_subwords, reestimated
 from pbos.text import as_words, normalize
 from pbos.threads import in_threads
 
@@ -78,9 +78,8 @@ class Segmenter:
         word_counts = (table.counts > 0).astype(np.float64) if types else table.counts
         every = np.ones(len(table), np.bool_)
         words = spelling.codes(table.words)
-        index = count_subwords(words, word_counts, every, max_len=max_len, boundaries=boundaries)
+        index = count_subwords(words, word_counts, every, max_len=max_len, min_holders=min_count, boundaries=boundaries)
         if min_count > 1:
-            index = common(index, words, min_count)
             longer = index.probs[index.alphabet.size + 1 :]
             if longer.size and not longer.any():
                 raise InputError(

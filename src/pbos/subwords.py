@@ -6,13 +6,13 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from pbos.errors import ModelError
-from pbos.kernels import lattice, trie
+from pbos.errors import InputError, ModelError
+from pbos.kernels import counting, lattice, trie
 from pbos.kernels.machine import LINE
 from pbos.kernels.trie import BLOCK, NO_ROW, WINDOW, IndexArrays, Nodes
 from pbos.text import BOUNDARIES, Codes, encode
@@ -20,7 +20,6 @@ from pbos.threads import in_threads, thread_count
 
 PARTS = 8  # in which sums over words are made; the same for any number of threads, and so is their sum
 PROB_RANGE = 1e-12  # the least level of probability, as a share of the largest; nothing less probable is ever chosen
-Array = npt.NDArray[np.generic]
 
 
 @dataclass(frozen=True)
@@ -61,10 +60,29 @@ class SubwordIndex:
             rows: The row of its vector; -1 for none.
         """
         alphabet = code_points[1 : 1 + children[0]]
-        children = np.concatenate([[0], children[1:]])
-        first_child = 1 + alphabet.size + np.cumsum(children) - children
         labels = np.searchsorted(alphabet, code_points)
         labels[0] = 0
+        return cls.of_letters(alphabet, labels, np.concatenate([[0], children[1:]]), probs, rows)
+
+    @classmethod
+    def of_letters(
+        cls,
+        alphabet: npt.NDArray[np.unsignedinteger[Any]],
+        labels: npt.NDArray[np.integer[Any]],
+        children: npt.NDArray[np.integer[Any]],
+        probs: npt.NDArray[np.float32],
+        rows: npt.NDArray[np.int32],
+    ) -> SubwordIndex:
+        """Pack the nodes of a trie as `of` does, with letters for code points; the root has no label and no children.
+
+        Args:
+            alphabet: The characters, as code points in ascending order.
+            labels: The number in the alphabet of each node's last character; 0 for the root.
+            children: How many children each node has; 0 for the root.
+            probs: The probability of each node; 0 for none.
+            rows: The row of its vector; -1 for none.
+        """
+        first_child = 1 + alphabet.size + np.cumsum(children, dtype=np.int64) - children
         arrays = IndexArrays(
             alphabet=alphabet.astype(np.uint32),
             labels=narrow(labels),
@@ -235,12 +253,22 @@ def busiest_window(counts: npt.NDArray[np.int64]) -> int:
     return int(np.argmax(sums[WINDOW:] - sums[:-WINDOW])) if counts.size > WINDOW else 0
 
 
+class Level(NamedTuple):
+    """All subwords of one length, in order."""
+
+    labels: npt.NDArray[Any]  # the letter that is last
+    sums: npt.NDArray[np.float64]  # of the counts of words, over its occurrences
+    holders: npt.NDArray[np.int32]  # how many words hold it
+    owned: npt.NDArray[np.bool_]  # whether a target does
+    parents_children: npt.NDArray[np.int32]  # how many children each subword of the level before has
+
+
 def count_children(parents: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """Return how many children each node has; the root, its own parent, is not a child."""
     return np.bincount(parents[1:], minlength=parents.size)
 
 
-def narrow(numbers: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+def narrow(numbers: npt.NDArray[np.integer[Any]]) -> npt.NDArray[Any]:
     """Hold numbers from 0 on in as few bytes as the largest needs."""
     return numbers.astype(np.min_scalar_type(int(numbers.max(initial=0))))
 
@@ -270,6 +298,7 @@ def count_subwords(
     *,
     min_len: int = 1,
     max_len: int | None = None,
+    min_holders: int = 1,
     boundaries: bool = False,
 ) -> SubwordIndex:
     """Count the substrings of words and index them.
@@ -280,41 +309,69 @@ def count_subwords(
         is_target: Which words have a vector; their substrings of min_len to max_len own one.
         min_len: The shortest subword that may own a vector.
         max_len: The longest subword; None for no limit.
+        min_holders: A subword needs at least this many words that hold it to have a probability; single characters
+            always have one, so that every word can be spelled.
         boundaries: Whether the words are written with boundary marks.
 
     >>> index = count_subwords(encode(["aba"]), np.array([1.0]), np.array([True]))
     >>> {subword: round(6 * p) for subword, p in zip(index.strings(), index.probs[1:].tolist())}
     {'a': 2, 'b': 1, 'ab': 1, 'ba': 1, 'aba': 1}
     """
-    limit = max_len if max_len is not None else int(np.diff(words.offsets).max(initial=1))
-    parents, labels, depths, sums, holders = trie.count_substrings(*words, counts, is_target, limit)
+    alphabet, text = as_text(words)
+    levels = list(levels_of(text, alphabet.size, words.offsets, counts, is_target, max_len))
+    if levels:
+        for level in levels[: min_len - 1]:
+            level.owned[:] = False
+        if boundaries:  # a mark alone says nothing about the word
+            levels[0].owned[np.isin(alphabet, [ord(mark) for mark in BOUNDARIES])] = False
+        for level in levels[1:] if min_holders > 1 else ():
+            level.sums[level.holders < min_holders] = 0
 
-    order = level_order(parents, labels, depths)
-    new_id = np.empty(order.size, np.int64)
-    new_id[order] = np.arange(order.size)
-    depths, holders, labels = depths[order], holders[order], labels[order]
+    owned = np.concatenate([[False], *(level.owned for level in levels)])
+    childless = np.zeros(levels[-1].labels.size if levels else 1, np.int32)
+    children = np.concatenate([*(level.parents_children for level in levels), childless])
+    children[0] = 0
+    return SubwordIndex.of_letters(
+        alphabet,
+        np.concatenate([np.zeros(1, np.uint8), *(level.labels for level in levels)]),
+        children,
+        probabilities(np.concatenate([[0.0], *(level.sums for level in levels)])),
+        np.where(owned, np.cumsum(owned, dtype=np.int32) - 1, np.int32(NO_ROW)),
+    )
 
-    owns = (holders > 0) & (depths >= min_len)
-    if boundaries:  # a mark alone says nothing about the word
-        owns &= ~((depths == 1) & np.isin(labels, [ord(mark) for mark in BOUNDARIES]))
-    owns[0] = False
-    rows = np.where(owns, np.cumsum(owns) - 1, NO_ROW).astype(np.int32)
-    return SubwordIndex.of(count_children(new_id[parents[order]]), labels, probabilities(sums[order]), rows)
+
+def as_text(words: Codes) -> tuple[npt.NDArray[np.uint32], npt.NDArray[Any]]:
+    """Return the characters of words, ascending, and the words in letters from 1 on, a 0 before each and at the end."""
+    seen = np.zeros(int(words.codes.max(initial=0)) + 1, np.bool_)
+    seen[words.codes] = True
+    alphabet = np.flatnonzero(seen)
+    numbers = np.cumsum(seen).astype(np.min_scalar_type(alphabet.size))
+    return alphabet.astype(np.uint32), counting.lay_out(*words, numbers)
 
 
-def level_order(parents: Array, labels: Array, depths: Array) -> npt.NDArray[np.int64]:
-    """Return the nodes by depth, then by parent (in this very order), then by label."""
-    by_depth = np.argsort(depths, kind="stable")
-    levels = np.split(by_depth, np.cumsum(np.bincount(depths.astype(np.int64)))[:-1])
-    new_id = np.zeros(parents.size, np.int64)
-    done = 0
-    for level in levels:
-        keys = (new_id[parents[level]] << trie.CODE_BITS) | labels[level].astype(np.int64)
-        new_id[level[np.argsort(keys, kind="stable")]] = np.arange(done, done + level.size)
-        done += level.size
-    order = np.empty(parents.size, np.int64)
-    order[new_id] = np.arange(parents.size)
-    return order
+def levels_of(
+    text: npt.NDArray[Any],
+    n_letters: int,
+    offsets: npt.NDArray[np.int64],
+    counts: npt.NDArray[np.float64],
+    is_target: npt.NDArray[np.bool_],
+    max_len: int | None,
+) -> Iterator[Level]:
+    """Yield all substrings of words, up to a length, level by level (see `kernels.counting`)."""
+    if text.size > counting.MAX_PLACES or offsets.size - 1 > counting.MAX_WORDS:
+        most = f"{counting.MAX_WORDS:,} words and {counting.MAX_PLACES:,} characters"
+        raise InputError(
+            f"{offsets.size - 1:,} words of {offsets[-1]:,} characters are too many; at most {most} will do"
+        )
+    starts, ends, spans = counting.single_letters(text, n_letters, offsets, is_target)
+    longer = np.empty_like(spans)
+    n_nodes, parent_goes_on, length = n_letters, np.ones(1, np.bool_), 1
+    while n_nodes and (max_len is None or length <= max_len):
+        *level, parent_goes_on, n_nodes, ends = counting.next_level(
+            text, counts, length, n_nodes, parent_goes_on, starts, ends, spans, longer
+        )
+        yield Level(*level)
+        spans, longer, length = longer, spans, length + 1
 
 
 def probabilities(sums: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:
@@ -325,16 +382,6 @@ def probabilities(sums: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:
     probs = np.where(sums > 0, np.maximum(sums / total, np.finfo(np.float32).tiny), 0)
     probs[0] = 0
     return probs.astype(np.float32)
-
-
-def common(index: SubwordIndex, words: Codes, min_count: int) -> SubwordIndex:
-    """Take the probability from subwords that fewer than min_count words hold; what is left shares it.
-
-    Single characters keep theirs, so that every word that could be spelled still can.
-    """
-    keep = index.holders(words) >= min_count
-    keep[: index.alphabet.size + 1] = True
-    return index.with_probs(probabilities(np.where(keep, index.probs, 0).astype(np.float64)))
 
 
 def reestimated(

@@ -19,7 +19,7 @@ from pbos.progress import progress as progress_bar
 from pbos.solvers import LAMS, SEARCH_DIMS, Ridge, Solution, choose_lam, sgd
 from pbos.spelling import Spelling
 from pbos.subword_vectors import FloatMatrix, SubwordVectors
-from pbos.subwords import SubwordIndex, common, count_subwords, reestimated
+from pbos.subwords import SubwordIndex, count_subwords, reestimated
 from pbos.text import BOUNDARIES, Codes, normalize, pack_strings
 from pbos.vectors import WordVectors
 from pbos.weights import Weights, word_weights
@@ -258,10 +258,10 @@ def make_index(
         np.array([word in targets for word in words]),
         min_len=chosen.min_len,
         max_len=chosen.max_len,
+        min_holders=chosen.min_piece_count,
         boundaries=chosen.boundaries,
     )
     if chosen.min_piece_count > 1:
-        index = common(index, codes, chosen.min_piece_count)
         index = index.pruned((index.probs > 0) | (index.rows >= 0))
     if chosen.min_count > 1:
         index = index.pruned(index.holders(chosen.codes(training_words)) >= chosen.min_count)

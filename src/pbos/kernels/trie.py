@@ -18,8 +18,6 @@ from pbos.kernels import kernel
 from pbos.kernels.machine import float32_of_bits
 
 BLOCK = 32  # nodes; larger blocks take fewer bytes and longer sums
-CODE_BITS = 21  # a code point is below 2**21, so (parent, code point) packs into one int64
-NO_KEY = -1
 NO_ROW = -1
 MAX_ROW = 2**31 - 2
 
@@ -154,76 +152,3 @@ def grown(array, size):
     larger = np.zeros(size, array.dtype)
     larger[: array.size] = array
     return larger
-
-
-@kernel
-def slot_of(keys, key):
-    """Return the slot that holds `key` in an open-addressing table, or the empty slot where it belongs."""
-    slot = key % keys.size
-    while keys[slot] != key and keys[slot] != NO_KEY:
-        slot += 1
-        if slot == keys.size:
-            slot = 0
-    return slot
-
-
-@kernel
-def rehashed(keys, ids, size):
-    new_keys = np.full(size, NO_KEY, np.int64)
-    new_ids = np.zeros(size, np.int32)
-    for old in range(keys.size):
-        if keys[old] != NO_KEY:
-            slot = slot_of(new_keys, keys[old])
-            new_keys[slot] = keys[old]
-            new_ids[slot] = ids[old]
-    return new_keys, new_ids
-
-
-@kernel
-def count_substrings(codes, offsets, word_counts, is_target, max_len):
-    """Insert every substring of every word (up to max_len code points), in order of appearance.
-
-    Returns for each node: parent, label, depth, the sum of word_counts over its occurrences, and the number of target
-    words that hold it.
-    """
-    capacity = 1 << 12
-    parents = np.zeros(capacity, np.int32)
-    labels = np.zeros(capacity, np.uint32)
-    depths = np.zeros(capacity, np.int32)
-    counts = np.zeros(capacity, np.float64)
-    holders = np.zeros(capacity, np.int32)
-    last_word = np.full(capacity, -1, np.int32)
-    keys = np.full(2 * capacity + 1, NO_KEY, np.int64)  # an odd size spreads keys that share their low bits
-    ids = np.zeros(2 * capacity + 1, np.int32)
-    size = 1  # the root
-
-    for word in range(offsets.size - 1):
-        end = offsets[word + 1]
-        for start in range(offsets[word], end):
-            if size + (end - start) >= capacity:
-                capacity = 2 * capacity + (end - start)
-                parents = grown(parents, capacity)
-                labels = grown(labels, capacity)
-                depths = grown(depths, capacity)
-                counts = grown(counts, capacity)
-                holders = grown(holders, capacity)
-                last_word = grown(last_word, capacity)
-                keys, ids = rehashed(keys, ids, 2 * capacity + 1)
-            node = 0
-            for at in range(start, min(end, start + max_len)):
-                key = (np.int64(node) << CODE_BITS) | np.int64(codes[at])
-                slot = slot_of(keys, key)
-                if keys[slot] == NO_KEY:
-                    keys[slot] = key
-                    ids[slot] = size
-                    parents[size] = node
-                    labels[size] = codes[at]
-                    depths[size] = depths[node] + 1
-                    last_word[size] = -1
-                    size += 1
-                node = ids[slot]
-                counts[node] += word_counts[word]
-                if is_target[word] and last_word[node] != word:
-                    last_word[node] = word
-                    holders[node] += 1
-    return parents[:size], labels[:size], depths[:size], counts[:size], holders[:size]

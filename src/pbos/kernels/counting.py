@@ -1,0 +1,124 @@
+"""Counting the substrings of words, level by level: first all single letters, then all of two letters, and so on.
+
+A level is a list of the spans of one length in all words, sorted by what is written there. A longer span is a letter,
+then a span of the level before; so to go through a level in order, and to cast each span that has a letter before it
+into the bucket of that letter, sorts the next level. All memory is read and written in long runs, one for each letter,
+where a table of all substrings would jump about.
+
+Spans of the same subword stand side by side, in the order of the words and of their places in them. So the subwords of
+a level come in order, and what is to be known about each is at hand while its spans go by.
+
+The words are one text, with a 0 before each and at the end; letters count from 1. A span is one number: its word, its
+place in the text, which is that of the letter (or the 0) before it, and flags.
+"""
+
+import numpy as np
+
+from pbos.kernels import kernel
+
+LAST = 1  # the span ends its word
+TARGET = 2  # its word is a target
+NEW = 4  # the first span of its subword
+FIRST_CHILD = 8  # the first span of the first subword with its parent (that is all letters but the last)
+FLAG_BITS, PLACE_BITS, WORD_BITS = 4, 32, 27
+MAX_PLACES, MAX_WORDS = 1 << PLACE_BITS, 1 << WORD_BITS
+PLACES = MAX_PLACES - 1
+WORD_SHIFT = FLAG_BITS + PLACE_BITS
+
+
+@kernel
+def lay_out(codes, offsets, numbers):
+    """Return the words as one text; `numbers` has the letter of each code point."""
+    text = np.zeros(codes.size + offsets.size, numbers.dtype)
+    for word in range(offsets.size - 1):
+        for at in range(offsets[word], offsets[word + 1]):
+            text[at + word + 1] = numbers[codes[at]]
+    return text
+
+
+@kernel
+def single_letters(text, n_letters, offsets, is_target):
+    """Return where the spans of each letter start and end in the level of single letters, and that level.
+
+    Those of a letter start at the same place in all levels: there are fewer in each.
+    """
+    starts = np.zeros(n_letters + 2, np.int64)
+    for letter in text:
+        starts[np.int64(letter) + 1] += letter > 0
+    for letter in range(n_letters + 1):
+        starts[letter + 1] += starts[letter]
+    starts = starts[:-1]
+    ends = starts.copy()
+    spans = np.empty(text.size - offsets.size, np.int64)
+    for word in range(offsets.size - 1):
+        for place in range(offsets[word] + word, offsets[word + 1] + word):
+            letter = np.int64(text[place + 1])
+            to = ends[letter]
+            ends[letter] += 1
+            flags = TARGET * is_target[word] | LAST * (text[place + 2] == 0) | NEW * (to == starts[letter])
+            spans[to] = word << WORD_SHIFT | place << FLAG_BITS | flags
+    if spans.size:
+        spans[0] |= FIRST_CHILD
+    return starts, ends, spans
+
+
+@kernel
+def next_level(text, word_counts, length, n_nodes, parent_goes_on, starts, ends, spans, longer):
+    """Go through the spans of a level, and sort those that are longer by one letter into `longer`.
+
+    Returns for each subword of the level: its last letter, the sum of word_counts over its spans, the number of words
+    that hold it, and whether a target does; the number of children of each subword of the level before; whether each
+    subword goes on in any word; for the next level, the number of its subwords, and where the spans of each letter end.
+    """
+    labels = np.empty(n_nodes, text.dtype)
+    sums = np.empty(n_nodes, np.float64)
+    holders = np.empty(n_nodes, np.int32)
+    owned = np.empty(n_nodes, np.bool_)
+    goes_on = np.empty(n_nodes, np.bool_)
+    children = np.zeros(parent_goes_on.size, np.int32)
+    longer_ends = starts.copy()
+    n_longer = 0
+    # Two longer spans side by side are of the same subword if both have the same letter and then the same subword. They
+    # have the same parent if both have the same letter and then subwords with the same parent.
+    last_node = np.full(starts.size, -1, np.int64)
+    last_parent = np.full(starts.size, -1, np.int64)
+    node = parent = -1
+    for letter in range(starts.size):
+        i, end = starts[letter], ends[letter]
+        while i < end:
+            node += 1
+            labels[node] = text[((spans[i] >> FLAG_BITS) & PLACES) + length] - 1
+            if spans[i] & FIRST_CHILD:
+                parent += 1
+                while not parent_goes_on[parent]:
+                    parent += 1
+            children[parent] += 1
+            total, n_words, last_word, some, every = 0.0, 0, -1, 0, -1
+            while True:
+                span = spans[i]
+                word = span >> WORD_SHIFT
+                total += word_counts[word]
+                n_words += word != last_word
+                last_word = word
+                some |= span
+                every &= span
+                before = np.int64(text[(span >> FLAG_BITS) & PLACES])
+                if before > 0:
+                    flags = 0
+                    if last_node[before] != node:
+                        last_node[before] = node
+                        n_longer += 1
+                        flags = NEW
+                        if last_parent[before] != parent:
+                            last_parent[before] = parent
+                            flags = NEW | FIRST_CHILD
+                    longer[longer_ends[before]] = (span & ~(NEW | FIRST_CHILD)) - (1 << FLAG_BITS) | flags
+                    longer_ends[before] += 1
+                i += 1
+                if i == end or spans[i] & NEW:
+                    break
+            sums[node] = total
+            holders[node] = n_words
+            owned[node] = some & TARGET != 0
+            goes_on[node] = every & LAST == 0
+    return labels, sums, holders, owned, children, goes_on, n_longer, longer_ends
