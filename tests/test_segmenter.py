@@ -1,10 +1,14 @@
-"""What the settings of a segmenter do to its probabilities, against dictionaries."""
+"""What the settings of a segmenter do to its probabilities, against dictionaries; many words at once."""
 
+import gc
+
+import numpy as np
 import oracle
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import pbos
 from pbos import InputError, Segmenter
 
 WORDS = {"high": 60, "higher": 20, "highest": 5, "er": 20, "lower": 7, "never": 0}
@@ -79,3 +83,41 @@ def test_em_finds_the_pieces_words_share():
 def test_settings_that_make_no_sense(settings, message):
     with pytest.raises(InputError, match=message):
         Segmenter.from_counts(WORDS, **settings)
+
+
+@pytest.mark.parametrize("boundaries", [False, True])
+def test_many_words_are_cut_as_each_alone(boundaries):
+    segmenter = Segmenter.from_counts({"high": 6, "higher": 2, "er": 2, "low": 5, "x-ray": 1}, boundaries=boundaries)
+    words = ["higher", "lower", "h", "ray-x", "東京", "highlow" * 40] * 1000
+    for n in (1, 3):
+        together = segmenter.segment(words, n, threads=2)
+        for word, found in list(zip(words, together, strict=True))[:6]:
+            assert found == segmenter.segment(word, n)
+            assert all(isinstance(one, pbos.Segmentation) for one in found)
+        assert together == together[:6] * 1000
+    assert segmenter.segment([], 2) == []
+    assert gc.isenabled()
+
+
+def test_marks_inside_words_are_known_in_a_batch_too():
+    model = pbos.load()
+    words = ["well-known", "plain", "<odd>", "a.b.c"]
+    assert model.segment(words, 4) == [model.segment(word, 4) for word in words]
+
+
+@pytest.mark.parametrize("first", [0, 0x600])
+def test_spans_over_more_letters_than_a_record_has_bits_for(first):
+    """The most frequent letters are in the middle, so that others come before and after the window."""
+    random = np.random.default_rng(first)
+    letters = [chr(0x4E00 + first + i) for i in range(400)]
+
+    def word():
+        return "".join(letters[int(i)] for i in np.clip(random.normal(200, 60, random.integers(1, 7)), 0, 399))
+
+    counts = {word(): 1 for _ in range(3000)}
+    segmenter = Segmenter.from_counts(counts)
+    known = {w[i:j] for w in counts for i in range(len(w)) for j in range(i + 1, len(w) + 1)}
+    for _ in range(300):
+        w = word() + "?" + word()
+        expected = {(i, j) for i in range(len(w)) for j in range(i + 1, len(w) + 1) if j == i + 1 or w[i:j] in known}
+        assert {(span.start, span.end) for span in segmenter.lattice(w).spans} == expected

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import math
 from collections.abc import Iterator
@@ -63,16 +64,40 @@ def as_segmentations(
     indptr: npt.NDArray[np.int64],
     cuts: npt.NDArray[np.int32],
 ) -> list[list[Segmentation]]:
-    """Turn what `kernels.best_of_words` found of words, given without marks, into segmentations."""
-    result, ends, probs, places = [], indptr.tolist(), probabilities.tolist(), cuts.tolist()
-    for word, (first, last) in zip(words, itertools.pairwise(word_indptr.tolist()), strict=True):
-        some = []
-        for at in range(first, last):
-            begin, end = ends[at], ends[at + 1]
-            pieces = [word[i:j] for i, j in zip(places[begin : end - 1], places[begin + 1 : end], strict=True)]
-            some.append(Segmentation(tuple(pieces), probs[at]))
-        result.append(some)
-    return result
+    """Turn what `kernels.best_of_words` found of words, given without marks, into segmentations.
+
+    All pieces, then all tuples of them, and so on: many small objects are made fastest in a few long runs, and without
+    the garbage collector, which would look through them again and again.
+    """
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        return _as_segmentations(words, word_indptr, probabilities, indptr, cuts)
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def _as_segmentations(
+    words: list[str],
+    word_indptr: npt.NDArray[np.int64],
+    probabilities: npt.NDArray[np.float64],
+    indptr: npt.NDArray[np.int64],
+    cuts: npt.NDArray[np.int32],
+) -> list[list[Segmentation]]:
+    is_first, is_last = np.zeros((2, cuts.size), np.bool_)
+    is_first[indptr[:-1]] = is_last[indptr[1:] - 1] = True
+    sizes = np.diff(indptr) - 1  # pieces of each segmentation
+    of_word = np.repeat(np.arange(len(words)), np.diff(word_indptr))
+    begins, ends = cuts[~is_last].tolist(), cuts[~is_first].tolist()
+    spelled = map(words.__getitem__, np.repeat(of_word, sizes).tolist())
+    pieces = [word[begin:end] for word, begin, end in zip(spelled, begins, ends, strict=True)]
+    bounds = np.concatenate([[0], np.cumsum(sizes)]).tolist()
+    tuples = [tuple(pieces[first:last]) for first, last in itertools.pairwise(bounds)]
+    # What Segmentation(pieces, probability) does, without a call of Python's for each.
+    pairs = zip(tuples, probabilities.tolist(), strict=True)
+    found = list(map(tuple.__new__, itertools.repeat(Segmentation), pairs))
+    return [found[first:last] for first, last in itertools.pairwise(word_indptr.tolist())]
 
 
 class Lattice:
@@ -140,9 +165,9 @@ class Lattice:
         segmentation of the word. They are looked for among the 4 n that have the most probable single way.
         """
         check_n(n)
-        found = kernels.best_segmentations(
-            self._starts, self._probs, self._letters, letter_keys(self._letters[-1] + 1), n
-        )
+        ways = kernels.empty_ways(len(self.word), kernels.n_ways(n, self._letters))
+        keys = letter_keys(self._letters[-1] + 1)
+        found = kernels.best_segmentations(self._starts, self._probs, self._letters, keys, n, ways)
         return as_segmentations([self._plain_word], np.array([0, found[0].size]), *found)[0]
 
     @cached_property
@@ -152,7 +177,8 @@ class Lattice:
     def _best_path(self) -> Iterator[tuple[int, int]]:
         """Yield the places of the spans of the most probable way through the lattice."""
         keys = letter_keys(self._letters[-1] + 1)
-        _, spans, _, _ = kernels.best_paths(self._starts, self._probs, self._letters, keys, 1)
+        ways = _, spans, *_ = kernels.empty_ways(len(self.word), 1)
+        kernels.best_paths(self._starts, self._probs, self._letters, keys, 1, ways)
         position = 0
         while position < len(self.word):
             begin, position = position, int(self._ends[spans[position, 0]])

@@ -224,6 +224,18 @@ def long_posteriors(starts, span_probs, posteriors):
 
 
 @kernel
+def write_forward(starts, span_probs, forward):
+    """forward[0] = 1; forward[j] = sum over spans (i, j) of forward[i] * p(i, j), for a short word."""
+    length = starts.size - 1
+    forward[: length + 1] = 0.0
+    forward[0] = 1.0
+    for i in range(length):
+        value, first = forward[i], starts[i]
+        for at in range(starts[i + 1] - first):
+            forward[i + 1 + at] += value * span_probs[first + at]
+
+
+@kernel
 def empty_values():
     """Return space for the forward and backward values of a short word."""
     return np.empty((2, PLAIN_LENGTH + 1), np.float64)
@@ -242,12 +254,7 @@ def write_posteriors(starts, span_probs, posteriors, values):
         long_posteriors(starts, span_probs, posteriors)
         return
     forward, backward = values[0], values[1]
-    forward[: length + 1] = 0.0
-    forward[0] = 1.0
-    for i in range(length):
-        value, first = forward[i], starts[i]
-        for at in range(starts[i + 1] - first):
-            forward[i + 1 + at] += value * span_probs[first + at]
+    write_forward(starts, span_probs, forward)
     if forward[length] < PLAIN_TOTAL:
         long_posteriors(starts, span_probs, posteriors)
         return
@@ -266,17 +273,38 @@ def write_posteriors(starts, span_probs, posteriors, values):
 @kernel
 def log_total(starts, span_probs):
     """Return the logarithm of forward[l], the sum over all segmentations of the product of their probabilities."""
-    forward, exponents = forward_values(starts, span_probs)
-    last = starts.size - 1
-    return np.log(forward[last]) + exponents[last] * np.log(BIG)
+    length = starts.size - 1
+    if length <= PLAIN_LENGTH:
+        forward = np.zeros(length + 1, np.float64)
+        write_forward(starts, span_probs, forward)
+        if forward[length] >= PLAIN_TOTAL:
+            return np.log(forward[length])
+    values, exponents = forward_values(starts, span_probs)
+    return np.log(values[length]) + exponents[length] * np.log(BIG)
 
 
 @kernel
-def best_paths(starts, span_probs, letters, letter_keys, n):
-    """Return the n most probable paths, best first: scores (log), and for each path its span at every position.
+def empty_ways(length, n):
+    """Return space for the n best ways to finish a word of some length from each position.
 
-    For every position, from the last to the first, the n best ways to finish the word from there are kept. Each way is
-    a span and the rank of the way that goes on from the span's end. Among equals, the longer first span comes first.
+    Each way has a score (log), the span it begins with, the rank of the way that goes on from the span's end, and a key
+    of its cuts. The last array is the number of ways found.
+    """
+    shape = length + 1, n
+    return (
+        np.empty(shape, np.float64),
+        np.empty(shape, np.int64),
+        np.empty(shape, np.int64),
+        np.empty(shape, np.int64),
+        np.empty(length + 1, np.int64),
+    )
+
+
+@kernel
+def best_paths(starts, span_probs, letters, letter_keys, n, ways):
+    """Find the n most probable paths: write the best ways to finish the word from each position, best first.
+
+    Among equals, the longer first span comes first. For `ways` see `empty_ways`.
 
     Of paths that cut between the same letters, and differ in what they do with boundary marks, only the best counts.
     `letters` has the number of letters before each position, `letter_keys` a random number of 63 bits for each such
@@ -284,13 +312,11 @@ def best_paths(starts, span_probs, letters, letter_keys, n):
     """
     length = starts.size - 1
     marked = letters[length] < length  # without marks, no two paths cut alike
-    scores = np.full((length + 1, n), -np.inf)
-    spans = np.zeros((length + 1, n), np.int64)
-    ranks = np.zeros((length + 1, n), np.int64)
-    keys = np.zeros((length + 1, n), np.int64)
-    found = np.zeros(length + 1, np.int64)
-    scores[length, 0] = 0.0
+    scores, spans, ranks, keys, found = ways
+    found[:length] = 0
     found[length] = 1
+    scores[length, 0] = 0.0
+    keys[length, 0] = 0
     for i in range(length - 1, -1, -1):
         for k in range(starts[i + 1] - 1, starts[i] - 1, -1):
             if span_probs[k] <= 0.0:
@@ -324,7 +350,6 @@ def best_paths(starts, span_probs, letters, letter_keys, n):
                 spans[i, at] = k
                 ranks[i, at] = rank
                 keys[i, at] = key
-    return scores, spans, ranks, found
 
 
 @kernel
@@ -337,7 +362,8 @@ def log_total_of_cuts(starts, span_probs, letters, cuts):
     piece = np.full(letters[length] + 1, -1, np.int64)  # the number of the piece that begins at a cut
     for number in range(cuts.size):
         piece[cuts[number]] = number
-    fitting = span_probs.copy()
+    fitting = span_probs[starts[0] : starts[length]].copy()
+    starts = starts - starts[0]
     for i in range(length):
         for k in range(starts[i], starts[i + 1]):
             begin, end = letters[i], letters[i + 1 + k - starts[i]]
@@ -347,25 +373,29 @@ def log_total_of_cuts(starts, span_probs, letters, cuts):
 
 
 @kernel
-def best_segmentations(starts, span_probs, letters, letter_keys, n):
+def n_ways(n, letters):
+    """Return how many ways to keep at each position in order to find the n best segmentations of a word."""
+    n_letters = letters[letters.size - 1]
+    if n_letters < letters.size - 1:
+        n *= 4  # see best_segmentations
+    return min(n, 1 << max(n_letters - 1, 0)) if n_letters < 31 else n  # there are no more
+
+
+@kernel
+def best_segmentations(starts, span_probs, letters, letter_keys, n, ways):
     """Return the n most probable segmentations of a word, best first: probabilities, indptr, cuts.
 
     Segmentation s cuts the letters at `cuts[indptr[s]:indptr[s + 1]]`, from 0 to their number. Where there are marks,
     it is all the paths that differ only in what they do with them; these are looked for among the 4 n segmentations
-    that have the most probable single path.
+    that have the most probable single path. For `ways` see `empty_ways`; they are for `n_ways` at least.
     """
     length = starts.size - 1
     n_letters = letters[length]
     marked = n_letters < length
-    looked_at = 4 * n if marked else n
-    if n_letters < 31:
-        looked_at = min(looked_at, 1 << max(n_letters - 1, 0))  # there are no more
-    first = starts[0]
-    span_probs = span_probs[first : starts[length]]
-    starts = starts - first
-    scores, spans, ranks, found = best_paths(starts, span_probs, letters, letter_keys, looked_at)
+    best_paths(starts, span_probs, letters, letter_keys, n_ways(n, letters), ways)
+    scores, spans, ranks, _, found = ways
     total = log_total(starts, span_probs)
-    logs = np.empty(found[0], np.float64)
+    probabilities = np.empty(found[0], np.float64)
     indptr = np.zeros(found[0] + 1, np.int64)
     cuts = np.empty(found[0] * (n_letters + 1), np.int32)
     size = 0
@@ -381,10 +411,10 @@ def best_segmentations(starts, span_probs, letters, letter_keys, n):
                 cuts[size] = letters[position]
                 size += 1
         indptr[path + 1] = size
-        logs[path] = scores[0, path]
+        score = scores[0, path]
         if marked:
-            logs[path] = log_total_of_cuts(starts, span_probs, letters, cuts[indptr[path] : size])
-    probabilities = np.exp(np.minimum(logs - total, 0.0))
+            score = log_total_of_cuts(starts, span_probs, letters, cuts[indptr[path] : size])
+        probabilities[path] = np.exp(min(score - total, 0.0))
     if not marked:  # then they are in order
         return probabilities, indptr, cuts[:size]
     order = np.argsort(-probabilities, kind="mergesort")[:n]
@@ -416,6 +446,8 @@ def best_of_words(nodes, unseen_char_prob, codes, offsets, is_mark, letter_keys,
     while first < n_words:
         last = end_of_run(offsets, first)
         starts, _, span_probs = find_spans(nodes, unseen_char_prob, codes, offsets[first : last + 1])
+        longest = np.max(offsets[first + 1 : last + 1] - offsets[first:last])
+        ways = empty_ways(longest, 4 * n)
         for word in range(first, last):
             begin, end = offsets[word], offsets[word + 1]
             slot = begin - offsets[first] + word - first
@@ -423,7 +455,7 @@ def best_of_words(nodes, unseen_char_prob, codes, offsets, is_mark, letter_keys,
             for at in range(begin, end):
                 letters[at - begin + 1] = letters[at - begin] + (0 if is_mark[at] else 1)
             word_starts = starts[slot : slot + letters.size]
-            some, ends, places = best_segmentations(word_starts, span_probs, letters, letter_keys, n)
+            some, ends, places = best_segmentations(word_starts, span_probs, letters, letter_keys, n, ways)
             if n_cuts + places.size > capacity:
                 capacity = 2 * capacity + places.size
                 cuts = grown(cuts, capacity)
