@@ -6,7 +6,7 @@ from pbos.kernels import kernel
 from pbos.kernels.lattice import end_of_run, weights_of_run
 from pbos.kernels.machine import as_float32, prefetch_row
 
-AHEAD = 8  # entries whose vectors are on their way from memory
+AHEAD = 16  # entries whose vectors are on their way from memory
 
 
 @kernel

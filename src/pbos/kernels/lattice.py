@@ -11,6 +11,8 @@ Numbers too small for a float64 come up in long words (a product over their piec
 carry an exponent of their own: value = mantissa * BIG ** exponent, with mantissas kept in [1/SMALL_STEP, SMALL_STEP).
 With probabilities of at least 2**-126 (float32), two values whose exponents differ by two or more differ by a factor
 over 2**130: the smaller one cannot change the sum.
+
+In the hottest loops indices are unsigned, so that no time goes into looking for negative ones.
 """
 
 import numpy as np
@@ -229,10 +231,10 @@ def write_forward(starts, span_probs, forward):
     length = starts.size - 1
     forward[: length + 1] = 0.0
     forward[0] = 1.0
-    for i in range(length):
-        value, first = forward[i], starts[i]
-        for at in range(starts[i + 1] - first):
-            forward[i + 1 + at] += value * span_probs[first + at]
+    for i in range(np.uint64(length)):
+        value, first = forward[i], np.uint64(starts[i])
+        for at in range(np.uint64(starts[i + ONE]) - first):
+            forward[i + ONE + at] += value * span_probs[first + at]
 
 
 @kernel
@@ -260,11 +262,12 @@ def write_posteriors(starts, span_probs, posteriors, values):
         return
     inverse = 1.0 / forward[length]
     backward[length] = 1.0
-    for i in range(length - 1, -1, -1):
-        before, first = forward[i] * inverse, starts[i]
+    for back in range(np.uint64(length)):
+        i = np.uint64(length) - ONE - back
+        before, first = forward[i] * inverse, np.uint64(starts[i])
         total = 0.0
-        for at in range(starts[i + 1] - first):
-            value = span_probs[first + at] * backward[i + 1 + at]
+        for at in range(np.uint64(starts[i + ONE]) - first):
+            value = span_probs[first + at] * backward[i + ONE + at]
             total += value
             posteriors[first + at] = before * value
         backward[i] = total
@@ -512,10 +515,10 @@ def write_weights(
         write_posteriors(starts, span_probs, weights, values)
     plus = 1.0 if weighting == BOTH else 0.0
     total, total_length = 0.0, 0.0
-    for start in range(length):
-        first = starts[start]
+    for start in range(np.uint64(length)):
+        first = np.uint64(starts[start])
         at_start = start_weight if codes[start] == LEFT else 1.0
-        for at in range(starts[start + 1] - first):
+        for at in range(np.uint64(starts[start + ONE]) - first):
             factor = at_start * end_weight if codes[start + at] == RIGHT else at_start
             weight = (weights[first + at] + plus) * factor if span_rows[first + at] >= 0 else 0.0
             weights[first + at] = weight
@@ -545,7 +548,7 @@ def weights_of_run(nodes, unseen_char_prob, weighting, start_weight, end_weight,
     data = np.empty(n_spans + 1, np.float32)
     weights = np.empty(n_spans, np.float64)
     values = empty_values()
-    size = 0
+    size = np.uint64(0)
     for word in range(offsets.size - 1):
         word_codes = codes[offsets[word] : offsets[word + 1]]
         slot = offsets[word] - offsets[0] + word
@@ -564,12 +567,12 @@ def weights_of_run(nodes, unseen_char_prob, weighting, start_weight, end_weight,
         )
         least = dust * total_length
         inverse = 1.0 / total if total > 0.0 else 0.0
-        for k in range(word_starts[0], word_starts[word_codes.size]):
+        for k in range(np.uint64(word_starts[0]), np.uint64(word_starts[word_codes.size])):
             weight = weights[k]
             length = weight * span_lengths[k]
             indices[size] = span_rows[k]
             data[size] = inverse * (length if by_length else weight)
-            size += (weight > 0.0) & (length >= least)
+            size += np.uint64((weight > 0.0) & (length >= least))
         indptr[word + 1] = size
     return indptr, indices[:size], data[:size]
 
