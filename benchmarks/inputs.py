@@ -1,0 +1,109 @@
+"""What all questions share: the data, the words that nobody has seen, our own models of them, and the cache."""
+
+from __future__ import annotations
+
+import functools
+import gzip
+import hashlib
+import json
+import os
+import shutil
+from pathlib import Path
+
+import measure
+
+import pbos
+from pbos.evaluation import datasets
+from pbos.evaluation.words import heldout, similarity
+
+DATA = Path(os.environ.get("PBOS_DATA") or Path(__file__).resolve().parents[2] / "shared" / "data")
+CACHE = Path(__file__).parent / ".cache"
+N_UNSEEN = 20_000
+MIN_LETTERS = 10  # then the most frequent 20,000 have 11.6 letters each
+N_HIDDEN = 2_000
+
+
+def cached(name: str, make) -> Path:
+    """Return the path of a file or folder in the cache; the first time, make(path) writes it."""
+    path = CACHE / name
+    if not path.exists():
+        measure.say(f"making {name}")
+        CACHE.mkdir(exist_ok=True)
+        unfinished = CACHE / f"unfinished-{name}"
+        shutil.rmtree(unfinished, ignore_errors=True)
+        make(unfinished)
+        unfinished.rename(path)
+    return path
+
+
+def corpus() -> Path:
+    """Return the novels as plain text, which is what fastText and floret read."""
+    packed = DATA / "corpus" / "novels-en.txt.gz"
+    return cached("novels-en.txt", lambda path: path.write_bytes(gzip.decompress(packed.read_bytes())))
+
+
+@functools.cache
+def counts() -> pbos.WordCounts:
+    """Return 333,333 English words and how often each occurs."""
+    return pbos.WordCounts.read(DATA / "unigram_freq.csv")
+
+
+@functools.cache
+def target_vectors() -> pbos.WordVectors:
+    """Return the vectors that we and model2vec are fitted to: 100,000 words x 300."""
+    return pbos.WordVectors.read(DATA / "vectors" / "minilm-en", progress=False)
+
+
+@functools.cache
+def unseen_words() -> list[str]:
+    """Return the most frequent words of 10 letters or more that have no vector and do not occur in the novels."""
+
+    def write(path: Path) -> None:
+        known = {*target_vectors().words, *corpus().read_text(encoding="utf-8").split()}
+        unseen = [word for word in counts().words if len(word) >= MIN_LETTERS and word not in known]
+        path.write_text("\n".join(unseen[:N_UNSEEN]), encoding="utf-8")
+
+    return cached("unseen-words.txt", write).read_text(encoding="utf-8").split("\n")
+
+
+@functools.cache
+def model(preset: str) -> pbos.Model:
+    """Return a model of all target vectors, trained by the code as it is, mapped from its folder as users do."""
+    return pbos.load(model_folder(preset))
+
+
+def model_folder(preset: str) -> Path:
+    name = f"pbos-{preset}-{source_key()}"
+    if not (CACHE / name).exists():
+        for old in CACHE.glob(f"pbos-{preset}-*"):
+            shutil.rmtree(old)
+    return cached(name, lambda path: train(target_vectors(), preset).save(path))
+
+
+def train(vectors: pbos.WordVectors, preset: str, **settings) -> pbos.Model:
+    """Train with the paper's counts, which the preset "default" does without."""
+    return pbos.train(vectors, None if preset == "default" else counts(), preset=preset, progress=False, **settings)
+
+
+@functools.cache
+def source_key() -> str:
+    """Return a number that changes with the source of pbos, so that no model of older code is measured."""
+    files = sorted(Path(pbos.__file__).parent.rglob("*.py"))
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]
+
+
+# Quality --------------------------------------------------------------------------------------------------------------
+
+
+def spearman(model, benchmark: str = "RareWord") -> float:
+    """Return Spearman's rho x 100 of anything that embeds words."""
+    return similarity(model, datasets.pairs(benchmark, DATA), repeats=1).main.value
+
+
+def hidden_cosine(name: str, fit) -> float:
+    """Return the mean cosine of 2,000 words hidden from training with their true vectors; fit(vectors) trains."""
+
+    def write(path: Path) -> None:
+        path.write_text(json.dumps(heldout(fit, target_vectors(), N_HIDDEN, repeats=1).main.value))
+
+    return json.loads(cached(f"hidden-{name}.json", write).read_text())

@@ -1,0 +1,89 @@
+"""Vectors for 20,000 words that nobody has seen (11.6 letters each), in one batch, 300 dimensions, one core.
+
+pbos and model2vec are fitted to the same word vectors, the others are trained on novels: RareWord (Spearman x 100, each
+with its own vectors) is to be read with that in mind. "hidden cosine" is that of words kept from training with their
+true vectors. "deviation" is the largest |ours - exact| / |exact| over 200 of the words; exact is the float64 sum of the
+textbook with the model's own probabilities and vectors.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import inputs
+import numpy as np
+import peers
+import textbook
+from measure import Row, one_core, race
+
+SAMPLE = 200  # words for the textbook
+
+
+def rows():
+    words = inputs.unseen_words()
+    default = inputs.model("default")
+    ours = {"pbos": inputs.model("pbos"), "default": default, "default, int8": default.compress(dtype="int8")}
+    theirs = peers.embedders()
+    plain = Textbook(ours["pbos"], words[:SAMPLE])
+    calls = {name: partial(model.embed, words, threads=1) for name, model in ours.items()}
+    calls |= {name: partial(peer.call, words) for name, peer in theirs.items()}
+    with one_core():
+        seconds = race({**calls, "textbook": plain.embed})
+    cost = {name: 1e6 * value / len(words) for name, value in seconds.items()}
+    cost["textbook"] *= len(words) / SAMPLE
+
+    rare = {name: inputs.spearman(system) for name, system in {**ours, **theirs}.items()}
+    hidden = hidden_cosines("model2vec" in theirs)
+    deviation = {name: largest_deviation(model, words[:SAMPLE]) for name, model in ours.items()}
+    targets = {("pbos", "fasttext"): 4.0, ("default", "fasttext"): 2.0}
+    for name in ours:
+        for peer in (*theirs, "textbook") if name == "pbos" else ("fasttext", "model2vec"):
+            if peer in cost:
+                quality = {"deviation": (deviation[name], None)}
+                if peer != "textbook":
+                    quality["RareWord"] = rare[name], rare[peer]
+                if {name, peer} <= hidden.keys():
+                    quality["hidden cosine"] = hidden[name], hidden[peer]
+                question = f"embed {len(words):,} unseen words, preset {name}"
+                at_least = targets.get((name, peer))
+                yield Row(question, cost[name], "µs/word", peer, cost[peer], at_least=at_least, quality=quality)
+
+
+def hidden_cosines(with_model2vec: bool) -> dict[str, float]:
+    """Return the mean cosine of hidden words for all that are fitted to the same vectors."""
+    fits = {name: partial(inputs.train, preset=name) for name in ("pbos", "default")}
+    found = {name: inputs.hidden_cosine(f"{name}-{inputs.source_key()}", fit) for name, fit in fits.items()}
+    if with_model2vec:
+        found["model2vec"] = inputs.hidden_cosine(
+            "model2vec", lambda vectors: peers.static_model(peers.fitted_pieces(vectors))
+        )
+    return found
+
+
+def largest_deviation(model, words: list[str]) -> float:
+    """Return the largest |ours - exact| / |exact|."""
+    exact = np.array(Textbook(model, words).embed())
+    return float((np.linalg.norm(model.embed(words) - exact, axis=1) / np.linalg.norm(exact, axis=1)).max())
+
+
+class Textbook:
+    """A model's own subwords, as plain dictionaries of those that some words hold."""
+
+    def __init__(self, model, words: list[str]) -> None:
+        spelling, index = model.spelling, model.index
+        self.dims = model.dims
+        self.texts = [f"<{word}>" if spelling.boundaries else word for word in words]
+        self.weighting = {"both": spelling.weighting == "both", "start": spelling.start_weight,
+                          "end": spelling.end_weight}  # fmt: skip
+        held = {text[i:j] for text in self.texts for i in range(len(text)) for j in range(i + 1, len(text) + 1)}
+        known = zip(index.strings(), index.probs[1:].tolist(), index.rows[1:].tolist(), strict=True)
+        found = [entry for entry in known if entry[0] in held]
+        self.probs = {subword: prob for subword, prob, _ in found if prob > 0}
+        owned = [(subword, row) for subword, _, row in found if row >= 0]
+        vectors = model.vectors.rows(np.array([row for _, row in owned])).to_float32().tolist()
+        self.vectors = {subword: vector for (subword, _), vector in zip(owned, vectors, strict=True)}
+
+    def embed(self) -> list[list[float]]:
+        """Return the words' vectors, in plain Python."""
+        weighed = (textbook.weights(text, self.probs, self.vectors, **self.weighting) for text in self.texts)
+        return [textbook.compose(row, self.vectors, self.dims) for row in weighed]

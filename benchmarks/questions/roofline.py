@@ -1,0 +1,61 @@
+"""How near `embed` comes to what memory allows, one core.
+
+Bytes moved a word: the rows of subword vectors that it sums, the index entries of the spans that it finds (each at the
+index's mean bytes a subword), and the vector written. Some rows stand in the cache, so this is what the kernels ask
+for, not what memory delivers. Beside it: copying a large array (reading and writing both counted), and reading random
+rows of a matrix as large as the model's, 1,200 or 300 bytes each, into a buffer that stays in the cache.
+"""
+
+from __future__ import annotations
+
+import inputs
+import numpy as np
+from measure import Row, one_core, race, say
+
+from pbos.evaluation.words import size_of
+from pbos.weights import word_weights
+
+GATHERED = 256  # rows at a time: 300 KB
+
+
+def rows():
+    words = inputs.unseen_words()
+    random = np.random.default_rng(0)
+    large = np.ones(1 << 27, np.float32)
+    other = np.empty_like(large)
+    models = {"pbos": inputs.model("pbos"), "default, int8": inputs.model("default").compress(dtype="int8")}
+    for name, model in models.items():
+        row_bytes = model.dims * model.vectors.values.itemsize
+        table = np.ones(model.vectors.values.shape, model.vectors.values.dtype)
+        numbers = random.integers(len(table), size=(400, GATHERED))
+        buffer = np.empty((GATHERED, model.dims), table.dtype)
+
+        def gather(table=table, numbers=numbers, buffer=buffer) -> None:
+            for chosen in numbers:
+                np.take(table, chosen, axis=0, out=buffer, mode="clip")
+
+        with one_core():
+            seconds = race(
+                {
+                    "embed": lambda model=model: model.embed(words, threads=1),
+                    "copy": lambda: np.copyto(other, large),
+                    "gather": gather,
+                }
+            )
+        summed, touched, written = traffic(model, words)
+        moved = summed * row_bytes + touched + written
+        say(f"{name}: {summed:.1f} rows, {touched:.0f} bytes of index, {written} written, {moved:.0f} bytes a word")
+        ours = moved * len(words) / seconds["embed"] / 1e9
+        question = f"memory traffic of `embed`, preset {name}: {summed:.1f} rows, {moved / 1000:.1f} kB a word"
+        yield Row(question, ours, "GB/s", "copying", 2 * large.nbytes / seconds["copy"] / 1e9)
+        yield Row(question, ours, "GB/s", "reading random rows", numbers.size * row_bytes / seconds["gather"] / 1e9)
+
+
+def traffic(model, words: list[str]) -> tuple[float, float, int]:
+    """Return the rows summed, the bytes of index touched and the bytes written, for a word on average."""
+    weights = word_weights(model.index, model.spelling.codes(words), model.spelling)
+    sizes = size_of(model)
+    bytes_a_subword = (sizes["bytes"] - model.vectors.nbytes) / len(model.index)
+    sample = words[:1000]
+    spans = sum(len(model.lattice(word).spans) for word in sample) / len(sample)
+    return len(weights.indices) / len(words), spans * bytes_a_subword, 4 * model.dims
