@@ -35,6 +35,11 @@ def assert_near(found, expected, share=1e-4):
     assert np.abs(found - expected).max(initial=0) <= share * np.abs(expected).max(initial=1e-9)
 
 
+def output_of(code, **environment):
+    command = [sys.executable, "-W", "error", "-c", code]
+    return subprocess.run(command, env={**os.environ, **environment}, check=True, capture_output=True).stdout
+
+
 def dense_ridge(matrix, targets, lam, penalty=None):
     """(A'A + lam P) S = A'T."""
     penalty = np.ones(matrix.shape[1]) if penalty is None else penalty
@@ -185,12 +190,66 @@ def test_ridge_runs_as_plain_python_too():
         "model = pbos.train((words, random.normal(size=(6, 3))), max_vectors=9); "
         "print(model.info, model.vectors.values.tolist(), model.index.rows.tolist(), model.index.probs.tolist())"
     )
+    assert output_of(code, NUMBA_DISABLE_JIT="1") == output_of(code)
 
-    def output(**environment):
-        command = [sys.executable, "-W", "error", "-c", code]
-        return subprocess.run(command, env={**os.environ, **environment}, check=True, capture_output=True).stdout
 
-    assert output(NUMBA_DISABLE_JIT="1") == output()
+# SGD ------------------------------------------------------------------------------------------------------------------
+
+
+def plain_sgd(matrix, targets, epochs, lr, seed):
+    """The paper's loop, in float64."""
+    vectors = np.zeros((matrix.shape[1], targets.shape[1]))
+    random = np.random.default_rng(seed)
+    for epoch in range(epochs):
+        for word in random.permutation(len(matrix)):
+            error = matrix[word] @ vectors - targets[word]
+            vectors -= lr / np.sqrt(1 + epoch) * np.outer(matrix[word], error)
+    return vectors
+
+
+@pytest.mark.parametrize("shape", MATRICES)
+@pytest.mark.parametrize("dims", [1, 16, 17, 150])
+def test_sgd_is_the_plain_loop_for_any_number_of_threads(shape, dims):
+    random = np.random.default_rng(8)
+    matrix = random_matrix(random, **MATRICES[shape])
+    matrix /= np.maximum(matrix.sum(axis=1, keepdims=True), 1)
+    targets = random.normal(size=(len(matrix), dims)).astype(np.float32)
+    settings = {"epochs": 4, "lr": 0.8, "seed": 5}
+    first = sgd(sparse(matrix), targets, **settings, threads=1)
+    assert_near(first.vectors, plain_sgd(matrix.astype(np.float32).astype(float), targets, **settings), 1e-5)
+    for threads in (2, 3, 7, None):
+        again = sgd(sparse(matrix), targets, **settings, threads=threads)
+        assert again.vectors.tobytes() == first.vectors.tobytes()
+        assert again.report == first.report
+
+
+def test_sgd_on_real_words_is_the_plain_loop(real):
+    weights, _, targets = real
+    found = sgd(weights, targets[:, :40], epochs=10, lr=1.0, seed=2).vectors
+    assert_near(found, plain_sgd(dense(weights), targets[:, :40], 10, 1.0, 2), 1e-5)
+
+
+def test_dust_is_not_trained():
+    """Weights that are next to nothing beside the largest of their row; what is small everywhere is no dust."""
+    matrix = np.array([[0.5, 4e-6, 6e-6, 0.0], [4e-6, 4e-6, 3e-6, 2e-6], [0.0, 0.0, 0.0, 0.3]])
+    targets = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], np.float32)
+    kept = np.where(matrix == [[0, 4e-6, 0, 0], [9] * 4, [9] * 4], 0, matrix)
+    assert (kept == 0).sum() == (matrix == 0).sum() + 1
+    found = sgd(sparse(matrix), targets, epochs=3, lr=1.0, seed=0).vectors
+    expected = plain_sgd(kept, targets, 3, 1.0, 0)
+    assert found == pytest.approx(expected, rel=1e-5)
+    assert plain_sgd(matrix, targets, 3, 1.0, 0)[1] != pytest.approx(expected[1], rel=0.1)
+    assert_near(matrix @ found, matrix @ plain_sgd(matrix, targets, 3, 1.0, 0), 1e-5)
+
+
+def test_sgd_runs_as_plain_python_too():
+    code = (
+        "import numpy as np, pbos; random = np.random.default_rng(0); "
+        "words = ['high', 'higher', 'low', 'lower', 'x-ray', 'slow']; "
+        "model = pbos.train((words, random.normal(size=(6, 19))), preset='pbos', epochs=3, threads=2); "
+        "print(model.info, model.vectors.values.tolist(), model.index.rows.tolist(), model.index.probs.tolist())"
+    )
+    assert output_of(code, NUMBA_DISABLE_JIT="1") == output_of(code)
 
 
 # Choosing lam ---------------------------------------------------------------------------------------------------------

@@ -15,6 +15,8 @@ from pbos.errors import InputError
 from pbos.kernels import compose
 from pbos.kernels import ridge as ridge_kernels
 from pbos.kernels import sgd as kernels
+from pbos.kernels.memory import LINE
+from pbos.kernels.sgd import LINE_SIZE
 from pbos.threads import in_threads, thread_count
 from pbos.weights import Weights
 
@@ -25,6 +27,7 @@ FloatMatrix = npt.NDArray[np.float32]
 
 LAMS = (0.03, 0.01, 0.003, 0.001, 0.0003)  # what choose_lam tries
 SLICE = 50  # dimensions solved side by side, at most: a few lines of cache a vector, and most vectors in the cache
+SLICE_LINES = 4  # for SGD: lines of memory of a vector trained at a time, at most
 SEARCH_DIMS = 32  # enough to tell one lam from another
 
 
@@ -53,6 +56,10 @@ def sgd(
     bit for any number of threads: each trains some of the dimensions. `unit_length` (PBoS-n) couples the dimensions, so
     it runs on one thread. The report has the mean squared error of a component met in each epoch.
 
+    A weight below 1e-5 of the largest in its row is taken for none, which saves a fifth of the work with PBoS. On
+    100,000 English words, 99.9 % of the words' vectors came out within 6e-5 of what they are without that, as a share
+    of their length; those of words never seen, within 2e-4. With `unit_length` all weights count.
+
     Args:
         weights: The weights of the training words, each column at most once a row.
         targets: Their given vectors, (n_words, dims).
@@ -68,12 +75,14 @@ def sgd(
         matrix = (weights.indptr, weights.indices, weights.data)
     else:
         *matrix, n_columns, _, new_column, factor = kernels.merge_private_columns(
-            weights.indptr, weights.indices, weights.data, weights.n_columns
+            *kernels.without_dust(weights.indptr, weights.indices, weights.data), weights.n_columns
         )
-    bounds = np.linspace(0, targets.shape[1], min(thread_count(threads), targets.shape[1]) + 1).astype(int)
-    slices = [slice(start, end) for start, end in itertools.pairwise(bounds)]
-    target_slices = [np.ascontiguousarray(targets[:, part], np.float32) for part in slices]
-    vector_slices = [np.zeros((n_columns, part.stop - part.start), np.float32) for part in slices]
+    dims = targets.shape[1]
+    slices = [slice(0, dims)] if unit_length else slices_of(dims, thread_count(threads))
+    target_slices = [line_aligned(len(weights), part) for part in slices]
+    vector_slices = [line_aligned(n_columns, part) for part in slices]
+    for part, some in zip(slices, target_slices, strict=True):
+        some[:, : part.stop - part.start] = targets[:, part]
 
     random = np.random.default_rng(seed)
     losses: list[float] = []
@@ -90,11 +99,30 @@ def sgd(
 
     report = {"losses": [float(f"{loss:.6g}") for loss in losses]}
     if unit_length:
-        return Solution(vector_slices[0], report)
-    vectors = np.empty((weights.n_columns, targets.shape[1]), np.float32)
-    for part, trained in zip(slices, vector_slices, strict=True):
-        np.multiply(trained[new_column], factor[:, None], out=vectors[:, part])
+        return Solution(np.ascontiguousarray(vector_slices[0][:, :dims]), report)
+    vectors = np.empty((weights.n_columns, dims), np.float32)
+
+    def finish(i: int) -> None:
+        kernels.split_columns(vector_slices[i], new_column, factor, vectors[:, slices[i]])
+
+    list(in_threads(finish, range(len(slices)), threads))
     return Solution(vectors, report)
+
+
+def slices_of(dims: int, threads: int) -> list[slice]:
+    """Cut the dimensions into slices of whole lines of memory, as many for each thread as for any other."""
+    lines = -(-dims // LINE_SIZE)
+    n_slices = min(lines, threads * -(-lines // (threads * SLICE_LINES)))
+    bounds = LINE_SIZE * np.linspace(0, lines, n_slices + 1).astype(int)
+    return [slice(int(start), min(int(end), dims)) for start, end in itertools.pairwise(bounds)]
+
+
+def line_aligned(n_rows: int, part: slice) -> FloatMatrix:
+    """Return rows of zeros for some of the dimensions, each of whole lines of memory: no line holds parts of two."""
+    width = LINE_SIZE * -(-(part.stop - part.start) // LINE_SIZE)
+    zeros = np.zeros(n_rows * width + LINE_SIZE, np.float32)
+    skip = -zeros.ctypes.data % LINE // zeros.itemsize
+    return zeros[skip : skip + n_rows * width].reshape(n_rows, width)
 
 
 def train_slice(

@@ -7,8 +7,11 @@ slices can go to separate threads and the result is the same to the bit.
 import numpy as np
 
 from pbos.kernels import kernel
+from pbos.kernels.memory import LINE, prefetch
 
 NO_NORM = 1e-4  # a subword vector no longer than this has no direction
+DUST = 1e-5  # weights below this share of a word's largest are not trained; a fifth of those of PBoS are
+LINE_SIZE = LINE // 4  # numbers of four bytes
 
 
 @kernel
@@ -17,11 +20,27 @@ def sgd_epoch(indptr, indices, data, targets, vectors, order, rate, unit_length)
 
     error = sum of a(s|w) vector(s) - target(w);  vector(s) -= rate * a(s|w) * error
     With unit_length (PBoS-n), vectors are scaled to length 1 before they are summed; the step stays the same.
+
+    Words come in random order and vectors lie far apart, so time goes by waiting for memory. It is asked for ahead of
+    time: the vectors of the next word, and the weights of the one after it, which tell the vectors then.
     """
     dims = vectors.shape[1]
     error = np.empty(dims, np.float32)
     loss = np.zeros(dims, np.float64)
-    for word in order:
+    flat_vectors, flat_targets = vectors.ravel(), targets.ravel()
+    last = order.size - 1
+    for at in range(order.size):
+        word, following, later = order[at], order[min(at + 1, last)], order[min(at + 2, last)]
+        prefetch(indptr, order[min(at + 3, last)])
+        for k in range(indptr[later], indptr[later + 1], LINE_SIZE):
+            prefetch(indices, k)
+            prefetch(data, k)
+        for dim in range(0, dims, LINE_SIZE):
+            prefetch(flat_targets, following * dims + dim)
+        for k in range(indptr[following], indptr[following + 1]):
+            for dim in range(0, dims, LINE_SIZE):
+                prefetch(flat_vectors, np.int64(indices[k]) * dims + dim)
+
         target = targets[word]
         for dim in range(dims):
             error[dim] = -target[dim]
@@ -44,6 +63,26 @@ def sgd_epoch(indptr, indices, data, targets, vectors, order, rate, unit_length)
             for dim in range(dims):
                 vector[dim] -= step * error[dim]
     return loss
+
+
+@kernel
+def without_dust(indptr, indices, data):
+    """Return the matrix (CSR) without the entries that are next to nothing beside the largest of their row."""
+    new_indptr = np.zeros(indptr.size, np.int64)
+    new_indices = np.empty(indices.size, np.int32)
+    new_data = np.empty(data.size, np.float32)
+    used = 0
+    for row in range(indptr.size - 1):
+        least = np.float32(0.0)
+        for k in range(indptr[row], indptr[row + 1]):
+            least = max(least, abs(data[k]) * np.float32(DUST))
+        for k in range(indptr[row], indptr[row + 1]):
+            if abs(data[k]) >= least:
+                new_indices[used] = indices[k]
+                new_data[used] = data[k]
+                used += 1
+        new_indptr[row + 1] = used
+    return new_indptr, new_indices[:used], new_data[:used]
 
 
 @kernel
@@ -97,3 +136,11 @@ def merge_private_columns(indptr, indices, data, n_columns):
             size += 1
         new_indptr[row + 1] = used
     return new_indptr, new_indices[:used], new_data[:used], size, shared, new_column, factor
+
+
+@kernel
+def split_columns(merged, new_column, factor, vectors):
+    """Undo `merge_private_columns` for vectors: write those of the old columns."""
+    for column in range(new_column.size):
+        for dim in range(vectors.shape[1]):
+            vectors[column, dim] = merged[new_column[column], dim] * factor[column]
