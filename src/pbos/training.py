@@ -241,9 +241,10 @@ def counted_words(
     table: WordCounts, training_words: list[str], chosen: Preset
 ) -> tuple[list[str], npt.NDArray[np.float64]]:
     """Return the words that subword probabilities come from, and how often to count each."""
-    counts = dict(zip(table.words, table.counts.tolist(), strict=True))
-    words = [*counts, *(word for word in training_words if word not in counts)]
-    return words, np.ones(len(words)) if chosen.types else np.array([counts.get(word, 0.0) for word in words])
+    known = set(table.words)
+    others = [word for word in training_words if word not in known]
+    counts = np.concatenate([table.counts, np.zeros(len(others))])
+    return [*table.words, *others], np.ones_like(counts) if chosen.types else counts
 
 
 def make_index(
@@ -265,7 +266,7 @@ def make_index(
         index = index.pruned((index.probs > 0) | (index.rows >= 0))
     if chosen.min_count > 1:
         index = index.pruned(index.holders(chosen.codes(training_words)) >= chosen.min_count)
-    if not (index.rows >= 0).any():
+    if not index.arrays.rows.any():
         raise InputError(
             f"no subword of at least {chosen.min_len} characters is held by at least {chosen.min_count} training words"
         )
@@ -290,7 +291,8 @@ def make_weights(
     is as likely to be large as its weight says.
     """
     weights = word_weights(index, chosen.codes(training_words), chosen.spelling, threads=threads).merged()
-    owners, rows = index.owners(), index.rows
+    rows = index.rows
+    owners = np.flatnonzero(rows >= 0)
     if chosen.merge:
         numbers = weights.columns_of_same_words()
         weights = weights.renumbered(numbers)
@@ -303,11 +305,14 @@ def make_weights(
 
 def end_factors(index: SubwordIndex, spelling: Spelling) -> npt.NDArray[np.float64]:
     """Return for each node how much more it weighs for beginning or ending with a mark."""
+    if spelling.start_weight == spelling.end_weight == 1:
+        return np.ones(len(index) + 1)
     left, right = map(ord, BOUNDARIES)
-    parents = index.parents()
-    first = np.arange(parents.size)  # the node of its first character
-    while (parents[first] > 0).any():
-        first = np.where(parents[first] > 0, parents[first], first)
+    first = index.parents()  # becomes the node of its first character: of half the way up, half the way up
+    characters = slice(index.alphabet.size + 1)
+    first[characters] = np.arange(index.alphabet.size + 1)
+    while not np.array_equal(first, further := first[first]):
+        first = further
     last = index.code_points
     starts = np.where(last[first] == left, spelling.start_weight, 1.0)
     return starts * np.where(last == right, spelling.end_weight, 1.0)
