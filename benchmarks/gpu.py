@@ -4,9 +4,10 @@
     python benchmarks/gpu.py measure SYSTEM.npz RESULTS.json        (with NumPy, PyTorch and this checkout only)
 
 `prepare` writes the equations of minilm-en (preset default, a twentieth of the words set aside), small enough to carry:
-given vectors are rounded to a byte a number, for the CPU and the GPU alike. `measure` solves them, then larger systems
-made of them, and times the products. Times are the best of several runs; "seconds" are those of the solver alone, from
-given vectors on the device to subword vectors on the device; copies are listed beside them.
+given vectors are rounded to a byte a number, for the CPU and the GPU alike. `measure` solves them, embeds their words,
+and solves larger systems made of them (see `Bench.enlarged`). Times are the best of five runs, of two for millions of
+words; "seconds" are those of the solver alone, from given vectors on the device to subword vectors on the device;
+copies are listed beside them.
 """
 
 from __future__ import annotations
@@ -25,14 +26,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 DATA = Path(os.environ.get("PBOS_DATA") or Path(__file__).resolve().parents[2] / "shared" / "data")
 EQUATIONS = ("indptr", "indices", "data", "n_shared", "private", "order", "new_column", "factor")
 CPU_DIMS = 8  # of the CPU's solution, carried to compare with
-WIDTHS = (32, 64, 100, 128, 152, 256, 300, 320)
 
 
 # -- here ------------------------------------------------------------------------------------------------------------
 
 
 def prepare(target: Path) -> None:
-    from pbos import WordVectors
+    from pbos import WordCounts, WordVectors
     from pbos.model import cosines
     from pbos.solvers import Ridge, choose_lam
     from pbos.subword_vectors import SubwordVectors
@@ -46,8 +46,8 @@ def prepare(target: Path) -> None:
     hidden = held_out(len(words), 0.05, 0)
     kept = np.setdiff1d(np.arange(len(words)), hidden)
     training_words = [words[i] for i in kept]
-    table = pbos_counts(training_words)
-    index, weights, penalty = make_weights(make_index(table, training_words, chosen), training_words, chosen, None)
+    index = make_index(WordCounts.from_ranks(training_words), training_words, chosen)
+    index, weights, penalty = make_weights(index, training_words, chosen, None)
     started = time.perf_counter()
     lam, lams = choose_lam(weights, vectors[kept], penalty)
     lam_seconds, started = time.perf_counter() - started, time.perf_counter()
@@ -77,12 +77,6 @@ def prepare(target: Path) -> None:
         **{"cpu.vectors": solution.vectors[:, :CPU_DIMS], "cpu.report": json.dumps(cpu)},
     )
     print(json.dumps(cpu, indent=1), f"\n{target}: {target.stat().st_size / 2**20:.1f} MiB")
-
-
-def pbos_counts(words):
-    from pbos import WordCounts
-
-    return WordCounts.from_ranks(words)
 
 
 # -- on the GPU machine ----------------------------------------------------------------------------------------------
@@ -353,45 +347,6 @@ class Bench:
             targets[first : first + (1 << 16)] = block.cpu().numpy()
         return equations, targets
 
-    def products(self, n_words: int | None = None) -> dict:
-        """Milliseconds of a product with B and with its transpose, by way and width of the dense matrix."""
-        torch, gpu = self.torch, self.gpu
-        equations = self.equations if n_words is None else self.enlarged(n_words, False)[0]
-        ridge = gpu.DeviceRidge(**equations, device=self.device)
-        result: dict = {"words": len(equations["private"]), "weights": len(equations["indices"])}
-        times = 3 if len(equations["indices"]) > 20_000_000 else 2 * self.options.times
-        for name, (indptr, indices, data), shape in (
-            ("rows", ridge._rows, ridge._shape),
-            ("columns", ridge._columns, ridge._shape[::-1]),
-        ):
-            matrix = gpu.csr(indptr, indices, data, shape)
-            pieces = split(torch, indptr, 1024)
-            for width in self.options.widths:
-                dense = torch.randn(shape[1], width, device=self.device)
-                out = torch.zeros(shape[0], width, device=self.device)
-                ways = {
-                    "csr": lambda matrix=matrix, dense=dense, out=out: gpu.multiply(matrix, dense, out),
-                    "split": lambda p=pieces, i=indices, d=data, dense=dense, out=out: split_product(
-                        self.gpu, p, i, d, dense, out
-                    ),
-                }
-                if width in (64, 128, 300):  # slow where a column is long
-                    ways["embedding_bag"] = lambda p=indptr, i=indices, d=data, dense=dense: bag(torch, p, i, d, dense)
-                expected = None
-                for way, run in ways.items():
-                    try:
-                        run()
-                        seconds, found = self.best(run, times)
-                        found = out if found is None else found
-                        if expected is None:
-                            expected = found[:1000].clone()
-                        off = float((found[:1000] - expected).abs().max() / expected.abs().max())
-                        result[f"{name} {way} {width}"] = {"ms": 1000 * seconds, "off": off}
-                    except RuntimeError as error:
-                        result[f"{name} {way} {width}"] = {"error": str(error).splitlines()[0]}
-                del dense, out
-        return result
-
     def embedding(self) -> dict:
         """Words of the real system composed from subword vectors held in three ways."""
         gpu, rows = self.gpu, self.equations
@@ -422,30 +377,6 @@ class Bench:
         return result
 
 
-def split(torch, indptr, longest: int):
-    """Cut the rows of a CSR matrix into pieces; return the pieces' pointers and their rows."""
-    sizes = indptr.diff()
-    counts = (sizes + longest - 1) // longest
-    owners = torch.repeat_interleave(torch.arange(len(sizes), device=indptr.device), counts)
-    firsts = counts.cumsum(0) - counts
-    nth = torch.arange(len(owners), device=indptr.device) - firsts[owners]
-    starts = indptr[:-1].long()[owners] + nth * longest
-    return torch.cat([starts, indptr[-1:].long()]).to(indptr.dtype), owners
-
-
-def split_product(gpu, pieces, indices, data, dense, out):
-    pointers, owners = pieces
-    parts = dense.new_zeros(len(owners), dense.shape[1])
-    gpu.multiply(gpu.csr(pointers, indices, data, (len(owners), len(dense))), dense, parts)
-    out.zero_().index_add_(0, owners, parts)
-
-
-def bag(torch, indptr, indices, data, dense):
-    return torch.nn.functional.embedding_bag(
-        indices, dense, indptr, mode="sum", per_sample_weights=data, include_last_offset=True
-    )
-
-
 def product(indptr, indices, data, vectors) -> np.ndarray:
     """Multiply a CSR matrix by a dense one, in float64."""
     words = np.zeros((len(indptr) - 1, vectors.shape[1]))
@@ -469,10 +400,7 @@ def measure(options: argparse.Namespace) -> None:
         "real": bench.real,
         "embedding": bench.embedding,
         f"{few} words": lambda: bench.synthetic(few),
-        "products": bench.products,
-        f"products of {few} words": lambda: bench.products(few),
         f"{many} words": lambda: bench.synthetic(many),
-        f"products of {many} words": lambda: bench.products(many),
         f"{many} words, many columns": lambda: bench.synthetic(many, True),
     }
     results = {}
@@ -501,7 +429,6 @@ def main() -> None:
     second.add_argument("--dims", type=int, default=300)
     second.add_argument("--words", type=int, nargs=2, default=(160_000, 3_000_000), help="of the two larger systems")
     second.add_argument("--times", type=int, default=5, help="how often to run what is timed")
-    second.add_argument("--widths", type=int, nargs="*", default=WIDTHS, help="of the products that are timed")
     second.add_argument("--power", type=float, default=0.75, help="how fast columns grow with words")
     second.add_argument("--only", nargs="*", help="measure the parts whose name holds one of these")
     options = parser.parse_args()
