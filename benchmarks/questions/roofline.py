@@ -1,9 +1,9 @@
 """How near `embed` comes to what memory allows, one core.
 
-Bytes moved a word: the rows of subword vectors that it sums, the index entries of the spans that it finds (each at the
-index's mean bytes a subword), and the vector written. Some rows stand in the cache, so this is what the kernels ask
-for, not what memory delivers. Beside it: copying a large array (reading and writing both counted), and reading random
-rows of a matrix as large as the model's, 1,200 or 300 bytes each, into a buffer that stays in the cache.
+Bytes moved a word: the rows of subword vectors that it sums, a line of cache for each span that it finds in the index,
+and the vector written. Some rows stand in the cache, so this is what the kernels ask for, not what memory delivers.
+Beside it: copying a large array (reading and writing both counted), and reading random rows of a matrix as large as the
+model's into a buffer that stays in the cache.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import inputs
 import numpy as np
 from measure import Row, one_core, race, say
 
-from pbos.evaluation.words import size_of
+from pbos.kernels.machine import LINE
+from pbos.subword_vectors import DUST
 from pbos.weights import word_weights
 
 GATHERED = 256  # rows at a time: 300 KB
@@ -23,7 +24,9 @@ def rows():
     random = np.random.default_rng(0)
     large = np.ones(1 << 27, np.float32)
     other = np.empty_like(large)
-    models = {"pbos": inputs.model("pbos"), "default, int8": inputs.model("default").compress(dtype="int8")}
+    pbos, default = inputs.model("pbos"), inputs.model("default")
+    models = {"pbos": pbos, "pbos, float16": pbos.compress(dtype="float16")}
+    models["default, int8"] = default.compress(dtype="int8")
     for name, model in models.items():
         row_bytes = model.dims * model.vectors.values.itemsize
         table = np.ones(model.vectors.values.shape, model.vectors.values.dtype)
@@ -54,8 +57,9 @@ def rows():
 def traffic(model, words: list[str]) -> tuple[float, float, int]:
     """Return the rows summed, the bytes of index touched and the bytes written, for a word on average."""
     weights = word_weights(model.index, model.spelling.codes(words), model.spelling)
-    sizes = size_of(model)
-    bytes_a_subword = (sizes["bytes"] - model.vectors.nbytes) / len(model.index)
+    lengths = weights.data * model.vectors.lengths[weights.indices]
+    sums = np.add.reduceat(lengths, weights.indptr[:-1])
+    summed = (lengths >= DUST * np.repeat(sums, np.diff(weights.indptr))).sum() / len(words)
     sample = words[:1000]
-    spans = sum(len(model.lattice(word).spans) for word in sample) / len(sample)
-    return len(weights.indices) / len(words), spans * bytes_a_subword, 4 * model.dims
+    spans = sum(model.lattice(word)._probs.size for word in sample) / len(sample)
+    return summed, LINE * spans, 4 * model.dims

@@ -15,7 +15,7 @@ from pbos.errors import InputError
 from pbos.kernels import compose
 from pbos.kernels import ridge as ridge_kernels
 from pbos.kernels import sgd as kernels
-from pbos.kernels.memory import LINE
+from pbos.kernels.machine import LINE
 from pbos.kernels.sgd import LINE_SIZE
 from pbos.threads import in_threads, thread_count
 from pbos.weights import Weights

@@ -4,9 +4,18 @@ import numpy as np
 
 from pbos.kernels import kernel
 from pbos.kernels.lattice import end_of_run, weights_of_run
-from pbos.kernels.machine import as_float32, prefetch_row
+from pbos.kernels.machine import LINE, as_float32, prefetch
 
 AHEAD = 16  # entries whose vectors are on their way from memory
+
+
+@kernel
+def prefetch_row(vectors, row):
+    """Ask for all of a row; it need not begin where a line does."""
+    dims = vectors.shape[1]
+    for dim in range(0, dims, LINE // vectors.itemsize):
+        prefetch(vectors, np.int64(row) * dims + dim)
+    prefetch(vectors, (np.int64(row) + 1) * dims - 1)
 
 
 @kernel

@@ -18,7 +18,7 @@ In the hottest loops indices are unsigned, so that no time goes into looking for
 import numpy as np
 
 from pbos.kernels import kernel
-from pbos.kernels.machine import count_bits, prefetch_line
+from pbos.kernels.machine import count_bits, prefetch
 from pbos.kernels.trie import (
     ALL,
     BEFORE,
@@ -117,7 +117,7 @@ def find_spans(nodes, unseen_char_prob, codes, offsets):
                 below = count_bits(records[node, LOW] & in_low) + count_bits(records[node, HIGH] & in_high)
                 child = first_child(records, node) + below
                 found[size] = child
-                prefetch_line(records, child)
+                prefetch(records, 4 * child)
                 size += np.uint64((records[node, LOW] & low | records[node, HIGH] & high) != 0)
         first, last = last, np.int64(size)
 

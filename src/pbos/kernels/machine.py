@@ -5,7 +5,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic, overload
 
-LINE = 64  # bytes of a cache line; fetching by a wrong size costs a little time and nothing else
+LINE = 64  # bytes that memory hands over at a time, on nearly all processors; a wrong number costs a little time only
 
 
 def float32_of_bits(bits):
@@ -23,12 +23,11 @@ def as_float32(value):
     return np.float32(value.view(np.float16) if isinstance(value, np.uint16) else value)
 
 
-def prefetch_line(matrix, row):
-    """Ask for the first line of a row of a C-contiguous matrix to be brought into the cache, without waiting for it."""
+def prefetch(array, at):
+    """Ask for a number of a C-contiguous array, counted through all its rows, to be brought near, without waiting.
 
-
-def prefetch_row(matrix, row):
-    """Ask for a whole row."""
+    It changes no result and cannot fail, even where `at` lies outside of the array.
+    """
 
 
 @intrinsic
@@ -85,22 +84,9 @@ def _(value):
     return lambda value: np.float32(value)
 
 
-@overload(prefetch_line)
-def _(matrix, row):
-    def fetch(matrix, row):
-        size = np.uint64(matrix.shape[1] * matrix.itemsize)
-        _prefetch(np.uint64(matrix.ctypes.data) + np.uint64(row) * size)
-
-    return fetch
-
-
-@overload(prefetch_row)
-def _(matrix, row):
-    def fetch(matrix, row):
-        size = np.uint64(matrix.shape[1] * matrix.itemsize)
-        first = np.uint64(matrix.ctypes.data) + np.uint64(row) * size
-        for at in range(np.uint64(0), size, np.uint64(LINE)):
-            _prefetch(first + at)
-        _prefetch(first + size - np.uint64(1))  # rows do not begin where lines do
+@overload(prefetch)
+def _(array, at):
+    def fetch(array, at):
+        _prefetch(np.uint64(array.ctypes.data) + np.uint64(at) * np.uint64(array.itemsize))
 
     return fetch

@@ -7,7 +7,7 @@ slices can go to separate threads and the result is the same to the bit.
 import numpy as np
 
 from pbos.kernels import kernel
-from pbos.kernels.memory import LINE, prefetch
+from pbos.kernels.machine import LINE, prefetch
 
 NO_NORM = 1e-4  # a subword vector no longer than this has no direction
 DUST = 1e-5  # weights below this share of a word's largest are not trained; a fifth of those of PBoS are
@@ -27,7 +27,6 @@ def sgd_epoch(indptr, indices, data, targets, vectors, order, rate, unit_length)
     dims = vectors.shape[1]
     error = np.empty(dims, np.float32)
     loss = np.zeros(dims, np.float64)
-    flat_vectors, flat_targets = vectors.ravel(), targets.ravel()
     last = order.size - 1
     for at in range(order.size):
         word, following, later = order[at], order[min(at + 1, last)], order[min(at + 2, last)]
@@ -36,10 +35,10 @@ def sgd_epoch(indptr, indices, data, targets, vectors, order, rate, unit_length)
             prefetch(indices, k)
             prefetch(data, k)
         for dim in range(0, dims, LINE_SIZE):
-            prefetch(flat_targets, following * dims + dim)
+            prefetch(targets, following * dims + dim)
         for k in range(indptr[following], indptr[following + 1]):
             for dim in range(0, dims, LINE_SIZE):
-                prefetch(flat_vectors, np.int64(indices[k]) * dims + dim)
+                prefetch(vectors, np.int64(indices[k]) * dims + dim)
 
         target = targets[word]
         for dim in range(dims):
