@@ -1,0 +1,464 @@
+"""Measure how the cost of pbos grows with words, dimensions, letters and threads; draw docs/scale.png.
+
+    python benchmarks/scale.py                          (all points, then table and figure)
+    python benchmarks/scale.py --points words dims      (these only; --points alone runs nothing)
+
+Each point runs in a process of its own and is kept in benchmarks/.cache/scale.jsonl; a point that is there is not run
+again. Words are synthetic (see `make_words`), as no list of millions is at hand. Training has the preset default with a
+fixed lam; its peak memory includes the words and vectors given to it. Beside seconds by the clock it takes those of the
+processor, all threads together, which say more where others use the machine too: the exponents come from these.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import itertools
+import json
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+HERE = Path(__file__).resolve().parent
+DATA = Path(os.environ.get("PBOS_DATA") or HERE.parents[1] / "shared" / "data")
+CACHE = HERE / ".cache"
+RESULTS = CACHE / "scale.jsonl"
+FIGURE = HERE.parent / "docs" / "scale.png"
+
+POINTS = {
+    "words": [10_000, 30_000, 100_000, 300_000, 1_000_000, 3_000_000],
+    "dims": [64, 128, 256, 512, 1024],
+    "letters": [1, 3, 10, 30, 100, 300, 1_000, 3_000, 10_000],
+    "threads": [n for n in (1, 2, 4, 8, 16, 32) if n <= (os.cpu_count() or 1)],
+    "real words": [10_000, 30_000, 100_000, 300_000],
+}
+WORDS, DIMS = 30_000, 64  # of the curves that vary something else
+THREADS_DIMS = 256
+LAM = 0.001
+ORDER, LETTERS, LONGEST = 4, 27, 40  # of the chain that makes words: letters it looks back, with the edge, in a word
+
+
+# -- words and vectors -------------------------------------------------------------------------------------------------
+
+
+def real_words() -> list[str]:
+    """Return the words of the unigram list, most frequent first."""
+    from pbos import WordCounts
+
+    words = WordCounts.read(DATA / "unigram_freq.csv").words
+    return [word for word in words if word.isascii() and word.isalpha() and word.islower()]
+
+
+def make_words(n_words: int) -> list[str]:
+    """Make distinct words by a Markov chain of the letters of real words, in the order they turn up.
+
+    So common ones come first, as in a list by frequency, and the counts of `train` follow Zipf's law. The chain makes
+    too many long words; each length is kept as often as brings it to its real share.
+    """
+    random, chances, real = np.random.default_rng(0), transitions(real_words()), real_lengths()
+    made = np.bincount([len(word) for word in draw(chances, 1_000_000, random)], minlength=LONGEST + 1)
+    keep = np.divide(real, made, out=np.zeros(LONGEST + 1), where=made > 1000)
+    keep /= keep.max()
+    words: dict[str, None] = {}
+    while len(words) < n_words:
+        drawn = draw(chances, 1_000_000, random)
+        lengths = np.fromiter(map(len, drawn), np.int64, len(drawn))
+        words.update(dict.fromkeys(itertools.compress(drawn, random.random(len(drawn)) < keep[lengths])))
+    return list(itertools.islice(words, n_words))
+
+
+def real_lengths() -> np.ndarray:
+    return np.bincount([min(len(word), LONGEST) for word in real_words()], minlength=LONGEST + 1)
+
+
+def transitions(words: list[str]) -> np.ndarray:
+    """Return for each run of ORDER letters the cumulative chances of the next; letter 0 is the edge of a word."""
+    edge = "`" * ORDER  # the character before "a"
+    letters = np.frombuffer((edge + edge.join(words) + edge).encode(), np.uint8).astype(np.int64) - ord("`")
+    following = letters[ORDER:]
+    before = np.zeros(following.size, np.int64)
+    for k in range(ORDER):
+        before = before * LETTERS + letters[k : k + before.size]
+    sound = np.where(before == 0, following > 0, before % LETTERS > 0)  # not those that end within an edge
+    counts = np.bincount(before[sound] * LETTERS + following[sound], minlength=LETTERS ** (ORDER + 1))
+    sums = np.cumsum(counts.reshape(-1, LETTERS), axis=1)
+    return (sums / np.maximum(sums[:, -1:], 1)).astype(np.float32)
+
+
+def draw(chances: np.ndarray, n_words: int, random: np.random.Generator) -> list[str]:
+    """Draw words, some of them equal."""
+    letters = np.zeros((n_words, LONGEST), np.uint8)
+    going, before = np.arange(n_words), np.zeros(n_words, np.int64)
+    for place in range(LONGEST):
+        following = (random.random(going.size, np.float32)[:, None] >= chances[before]).sum(axis=1)
+        going, before, following = (array[following > 0] for array in (going, before, following))
+        letters[going, place] = following + ord("`")
+        before = (before * LETTERS + following) % LETTERS**ORDER
+    return letters.view(f"S{LONGEST}")[:, 0].astype(str).tolist()
+
+
+def read_words(n_words: int, kind: str = "synthetic") -> tuple[list[str], list[str]]:
+    """Return words to train with, and as many unseen ones, the next in the list."""
+    if kind == "real":
+        words = real_words()
+        return words[:n_words], words[n_words : 2 * n_words] or words[:1]
+    with (CACHE / "words.txt").open(encoding="ascii") as file:
+        words = [line[:-1] for line in itertools.islice(file, 2 * n_words)]
+    return words[:n_words], words[n_words:]
+
+
+def make_vectors(words: list[str], dims: int) -> np.ndarray:
+    """Make unit vectors that depend on the first and last three letters of a word, and on chance as much again."""
+    random = np.random.default_rng(0)
+    vectors = random.standard_normal((len(words), dims), np.float32)
+    vectors *= np.float32(np.sqrt(2))
+    for part in (slice(None, 3), slice(-3, None)):
+        pieces, numbers = np.unique([word[part] for word in words], return_inverse=True)
+        own = random.standard_normal((pieces.size, dims), np.float32)
+        for first in range(0, len(words), 1 << 16):
+            vectors[first : first + (1 << 16)] += own[numbers[first : first + (1 << 16)]]
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    return vectors
+
+
+# -- one point, in a process of its own --------------------------------------------------------------------------------
+
+
+def memory_peak() -> float:
+    """Return the most memory in GiB since the last call, and start anew."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    kib = next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
+    Path("/proc/self/clear_refs").write_text("5")
+    return kib / 2**20
+
+
+class Clock:
+    """Seconds since it was made: by the clock, and of the processor."""
+
+    def __init__(self) -> None:
+        self.started = time.perf_counter(), time.process_time()
+
+    def read(self) -> dict[str, float]:
+        """Return the seconds."""
+        return {"seconds": time.perf_counter() - self.started[0], "cpu": time.process_time() - self.started[1]}
+
+
+class Steps:
+    """Seconds and peak memory of functions while something runs."""
+
+    def __init__(self) -> None:
+        self.steps: dict[str, dict[str, float]] = {}
+        self.peak = 0.0
+
+    def watch(self, owner, name: str, label: str) -> None:
+        """Measure a function of a module or class from now on."""
+        function = getattr(owner, name)
+
+        def watched(*arguments, **named):
+            self.peak = max(self.peak, memory_peak())
+            clock = Clock()
+            result = function(*arguments, **named)
+            step = clock.read() | {"gib": memory_peak()}
+            self.steps[label] = {key: round(value, 4) for key, value in step.items()}
+            self.peak = max(self.peak, step["gib"])
+            return result
+
+        setattr(owner, name, watched)
+
+
+def best(function, most_seconds: float = 10.0, times: int = 7) -> dict[str, float]:
+    """Return the least seconds of some runs, fewer of a long one."""
+    runs: list[dict[str, float]] = []
+    while len(runs) < times and sum(run["seconds"] for run in runs) < most_seconds:
+        clock = Clock()
+        function()
+        runs.append(clock.read())
+    return {key: min(run[key] for run in runs) for key in runs[0]}
+
+
+def training(words: int, dims: int, threads: int | None, kind: str, model: str) -> dict:
+    import pbos
+    from pbos import solvers, training
+
+    given, _ = read_words(words, kind)
+    vectors = make_vectors(given, dims)
+
+    def train(n_words: int) -> pbos.Model:
+        pair = given[:n_words], vectors[:n_words]
+        return pbos.train(pair, lam=LAM, threads=threads, progress=False)
+
+    train(500)  # loads kernels
+    steps = Steps()
+    for owner, name, label in (
+        (training, "make_index", "index"),
+        (training, "make_weights", "weights"),
+        (solvers.Ridge, "__init__", "equations"),
+        (solvers.Ridge, "solve", "solver"),
+    ):
+        steps.watch(owner, name, label)
+    memory_peak()
+    before = memory_peak()
+    made: list[pbos.Model] = []
+
+    def run() -> None:
+        made.clear()
+        made.append(train(words))
+
+    result = {
+        **best(run, times=3),
+        "gib": max(steps.peak, memory_peak()),
+        "gib_before": before,
+        "steps": steps.steps,  # of the last run
+        "spans": sum((len(word) + 2) * (len(word) + 3) // 2 for word in given),  # with the marks
+        "subwords": len(made[0].index),
+        "columns": len(made[0].vectors),
+        "iterations": made[0].info["training"]["iterations"],
+    }
+    made[0].save(model)
+    return result
+
+
+def embedding(words: int, dims: int, threads: int | None, kind: str, model: str) -> dict:
+    import pbos
+
+    _, unseen = read_words(words, kind)
+    loaded = pbos.load(model)
+    loaded.embed(unseen[:500], threads=threads)
+    memory_peak()
+    before = memory_peak()
+    seconds = best(lambda: loaded.embed(unseen, threads=threads))
+    return {**seconds, "gib": memory_peak(), "gib_before": before, "words": len(unseen)}
+
+
+def long_words(letters: int) -> dict[str, dict]:
+    """One word of so many letters: other words, written together."""
+    import pbos
+
+    model = pbos.load()
+    text = "".join(read_words(max(letters, 100))[1])
+    results = {}
+    word = (text * (letters // len(text) + 1))[:letters]
+    for name, function in {"embed": model.__getitem__, "segment": model.segment}.items():
+        function(word)
+        memory_peak()
+        before = memory_peak()
+        calls = max(10_000 // letters, 1)
+        seconds = best(lambda calls=calls, function=function: [function(word) for _ in range(calls)], 3.0)
+        seconds = {key: value / calls for key, value in seconds.items()}
+        results[name] = {**seconds, "gib": memory_peak(), "gib_before": before}
+    return results
+
+
+# -- all points --------------------------------------------------------------------------------------------------------
+
+
+def settings(curve: str, x: int) -> dict:
+    """Return what a point trains with."""
+    point = {"words": WORDS, "dims": DIMS, "threads": None, "kind": "real" if curve == "real words" else "synthetic"}
+    if curve == "threads":
+        point["dims"] = THREADS_DIMS
+    return point | {curve.removeprefix("real "): x}
+
+
+def run_point(curve: str, x: int, most_gib: float) -> list[dict]:
+    """Run the processes of a point; return a result for each step."""
+    if curve == "letters":
+        found = in_process({"function": "long_words", "letters": x}, most_gib)
+        return [{"curve": curve, "x": x, "step": step, **one} for step, one in found.items()]
+    model = str(CACHE / f"model-{curve.replace(' ', '-')}-{x}")
+    results = []
+    for step, function in (("train", "training"), ("embed", "embedding")):
+        found = in_process({"function": function, **settings(curve, x), "model": model}, most_gib)
+        results.append({"curve": curve, "x": x, "step": step, **found})
+        if "failed" in found:
+            break
+    shutil.rmtree(model, ignore_errors=True)
+    return results
+
+
+def in_process(task: dict, most_gib: float) -> dict:
+    command = [sys.executable, __file__, "--task", json.dumps(task), "--most-gib", str(most_gib)]
+    process = subprocess.run(command, capture_output=True, text=True)
+    if process.returncode:
+        return {"failed": (process.stderr.strip() or f"ended with {process.returncode}")[-2000:]}
+    return json.loads(process.stdout.splitlines()[-1])
+
+
+def run_task(task: dict, most_gib: float) -> None:
+    """Run one step, in this process; more memory than allowed is an error that says where."""
+    resource.setrlimit(resource.RLIMIT_DATA, (int(most_gib * 2**30),) * 2)
+    function = {"training": training, "embedding": embedding, "long_words": long_words}[task.pop("function")]
+    print(json.dumps(function(**task)))
+
+
+def read_results() -> list[dict]:
+    """Return the last result of every step of every point."""
+    lines = RESULTS.read_text(encoding="utf-8").splitlines() if RESULTS.exists() else []
+    results = {(one["curve"], one["x"], one["step"]): one for one in map(json.loads, lines)}
+    return sorted(results.values(), key=lambda one: one["x"])
+
+
+def slope(points: list[dict], x: str, y: str) -> float:
+    """Return the exponent that fits best: the slope of a line through the logarithms."""
+    return float(np.polyfit(np.log([one[x] for one in points]), np.log([one[y] for one in points]), 1)[0])
+
+
+def time_key(curve: str) -> str:
+    """Return which seconds tell: more threads save time by the clock only."""
+    return "seconds" if curve == "threads" else "cpu"
+
+
+def curves_of(results: list[dict]) -> dict[tuple[str, str], list[dict]]:
+    """Return the points that worked, by curve and step."""
+    curves: dict[tuple[str, str], list[dict]] = {}
+    for curve in POINTS:
+        for step in ("train", "embed", "segment"):
+            points = [one for one in results if (one["curve"], one["step"]) == (curve, step) and "failed" not in one]
+            if points:
+                curves[curve, step] = points
+    return curves
+
+
+def row(*cells) -> str:
+    return "| " + " | ".join(map(str, cells)) + " |"
+
+
+def tables(results: list[dict]) -> str:
+    """Return the results as Markdown: the exponents, then training by words."""
+    curves = curves_of(results)
+    heads = "against", "step", "first point", "last point", "exponent of time (last three)", "of memory (last three)"
+    lines = [row(*heads), row(*["---"] * len(heads))]
+    for (curve, step), points in curves.items():
+        key = time_key(curve)
+        ends = [f"{one['x']:,}: {time_of(one[key])}, {one['gib']:.2f} GiB" for one in (points[0], points[-1])]
+        if len(points) > 1:
+            fits = [f"{slope(points, 'x', y):.2f} ({slope(points[-3:], 'x', y):.2f})" for y in (key, "gib")]
+            lines.append(row(curve, step, *ends, *fits))
+    steps = "index", "weights", "equations", "solver"
+    heads = "training", "spans a word", "time", "µs a span", *steps, "peak memory", "subwords", "vectors", "iterations"
+    lines += ["", row(*heads), row(*["---"] * len(heads))]
+    for one in curves.get(("words", "train"), []) + curves.get(("real words", "train"), []):
+        name = f"{one['x']:,}" + (" real" if one["curve"] == "real words" else "")
+        parts = [f"{one['steps'][step]['cpu']:.3g} s, {one['steps'][step]['gib']:.2f} GiB" for step in steps]
+        sizes = [f"{one[size]:,}" for size in ("subwords", "columns", "iterations")]
+        spans, time = one["spans"] / one["x"], f"{1e6 * one['cpu'] / one['spans']:.2f}"
+        lines.append(row(name, f"{spans:.1f}", time_of(one["cpu"]), time, *parts, f"{one['gib']:.2f} GiB", *sizes))
+    for one in results:
+        if "failed" in one:
+            lines.append(f"\nFailed: {one['curve']} {one['x']:,}, {one['step']}: {one['failed'].splitlines()[-1]}")
+    return "\n".join(lines)
+
+
+def time_of(seconds: float) -> str:
+    """Return a time to read.
+
+    >>> time_of(0.00213)
+    '2.13 ms'
+    """
+    unit, size = next((one for one in (("s", 1), ("ms", 1e-3)) if seconds >= one[1]), ("µs", 1e-6))
+    return f"{seconds / size:.3g} {unit}"
+
+
+def slope_one(panel, x: np.ndarray, y: list[float], ideal: int) -> None:
+    """Draw a dashed line of the ideal slope through the largest point."""
+    at = int(np.argmax(y))
+    panel.plot(x, y[at] * (x / x[at]) ** ideal, "--", color="0.6", zorder=0)
+
+
+def draw_figure(results: list[dict]) -> None:
+    """Draw a column of two panels for each curve: time above, memory below."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.lines
+    import matplotlib.pyplot as plt
+
+    curves = curves_of(results)
+    looks = {  # told apart by marker and by lightness, too
+        "train": {"color": "#0b3c6f", "marker": "o", "label": "training"},
+        "embed": {"color": "#d9822b", "marker": "s", "label": "embedding"},
+        "segment": {"color": "#4f9d69", "marker": "^", "label": "segmenting"},
+    }
+    labels = {
+        "words": f"words ({DIMS} dimensions)",
+        "dims": f"dimensions ({WORDS:,} words)",
+        "letters": "letters of one word",
+        "threads": f"threads ({WORDS:,} words x {THREADS_DIMS})",
+    }
+    plt.rcParams.update({"font.size": 11, "axes.spines.top": False, "axes.spines.right": False})
+    figure, axes = plt.subplots(2, len(labels), figsize=(14, 6.4), sharex="col")
+    for (curve, label), (times, memories) in zip(labels.items(), axes.T, strict=True):
+        for panel, key in ((times, time_key(curve)), (memories, "gib")):
+            for step, look in looks.items():
+                points = curves.get((curve, step), [])
+                if points:
+                    x, y = ([one[what] for one in points] for what in ("x", key))
+                    panel.plot(x, y, linewidth=2, markersize=6, **look)
+                    if key != "gib" or (curve, step) == ("words", "train"):
+                        slope_one(panel, np.array(x), y, -1 if curve == "threads" else 1)
+            panel.set(xscale="log", yscale="log")
+            panel.grid(True, color="0.9", linewidth=0.8)
+            if curve in ("dims", "threads"):
+                panel.set_xticks(POINTS[curve], [str(one) for one in POINTS[curve]])
+                panel.minorticks_off()
+        times.set_ylabel("seconds" if curve == "threads" else "seconds of the processor")
+        memories.set(xlabel=label, ylabel="peak memory, GiB", ylim=(0.1, 20))
+        memories.set_yticks([0.1, 0.3, 1, 3, 10], ["0.1", "0.3", "1", "3", "10"])
+        memories.minorticks_off()
+    lines = [matplotlib.lines.Line2D([], [], linewidth=2, **look) for look in looks.values()]
+    lines.append(matplotlib.lines.Line2D([], [], linestyle="--", color="0.6", label="in proportion"))
+    figure.legend(handles=lines, loc="upper center", ncols=len(lines), frameon=False)
+    figure.tight_layout(rect=(0, 0, 1, 0.95))
+    FIGURE.parent.mkdir(exist_ok=True)
+    figure.savefig(FIGURE, dpi=110)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--points", nargs="*", default=list(POINTS), metavar="CURVE", help=f"of: {', '.join(POINTS)}")
+    parser.add_argument("--most", type=int, default=10**9, help="leave out points beyond this number")
+    parser.add_argument("--most-gib", type=float, default=16.0, help="memory a process may ask for")
+    parser.add_argument("--task", type=json.loads, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.task:
+        run_task(options.task, options.most_gib)
+        return
+    CACHE.mkdir(exist_ok=True)
+    if options.points and not (CACHE / "words.txt").exists():
+        words = make_words(2 * max(POINTS["words"]))
+        (CACHE / "words.txt").write_text("".join(f"{word}\n" for word in words), encoding="ascii")
+        show_lengths(words)
+    done = {(one["curve"], one["x"]) for one in read_results()}
+    for curve in options.points:
+        for x in POINTS[curve]:
+            if (curve, x) in done or x > options.most:
+                continue
+            for result in run_point(curve, x, options.most_gib):
+                print(json.dumps(result), flush=True)
+                with RESULTS.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps(result) + "\n")
+    results = read_results()
+    print("\n" + tables(results))
+    with contextlib.suppress(ImportError):  # the table needs no Matplotlib
+        draw_figure(results)
+
+
+def show_lengths(words: list[str]) -> None:
+    """Print the lengths of synthetic words beside real ones."""
+    real = real_words()
+    print("| words | mean length | of real ones | quantiles of 5, 25, 50, 75, 95 % | of real ones |\n|" + "---|" * 5)
+    for n_words in (10_000, 100_000, 300_000, 3_000_000):
+        columns = [[len(word) for word in some[:n_words]] for some in (words, real) if len(some) >= n_words]
+        means = [f"{np.mean(lengths):.2f}" for lengths in columns] + [""] * (2 - len(columns))
+        shares = [" ".join(f"{x:.0f}" for x in np.percentile(lengths, (5, 25, 50, 75, 95))) for lengths in columns]
+        print(f"| {n_words:,} | " + " | ".join([*means, *shares, *[""] * (2 - len(columns))]) + " |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
