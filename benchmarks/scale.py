@@ -423,7 +423,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--points", nargs="*", default=list(POINTS), metavar="CURVE", help=f"of: {', '.join(POINTS)}")
     parser.add_argument("--most", type=int, default=10**9, help="leave out points beyond this number")
-    parser.add_argument("--most-gib", type=float, default=16.0, help="memory a process may ask for")
+    parser.add_argument("--most-gib", type=float, default=18.0, help="memory a process may ask for, used or not")
     parser.add_argument("--task", type=json.loads, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.task:

@@ -102,6 +102,19 @@ def test_ridge_is_the_dense_solution(shape, dims, with_penalty):
         assert solution.report["residual"] <= 1e-6
 
 
+def test_where_memory_is_short_fewer_dimensions_are_solved_side_by_side(monkeypatch):
+    random = np.random.default_rng(7)
+    matrix = random_matrix(random, private=5)
+    targets = random.normal(size=(len(matrix), 20)).astype(np.float32)
+    ridge = Ridge(sparse(matrix))
+    for n_bytes, most in ((1 << 30, 10), (3000, 3), (1, 1)):  # a dimension takes 4 * (4 * 25 + 3 * 40) = 880 bytes
+        monkeypatch.setattr("pbos.solvers.SLICE_BYTES", n_bytes)
+        done = []
+        solution = ridge.solve(targets, 0.1, **TIGHT, on_slice=done.append)
+        assert (sum(done), max(done)) == (20, most)
+        assert_near(solution.vectors, dense_ridge(matrix, targets, 0.1))
+
+
 @pytest.mark.parametrize("lam", [0.3, 0.01, 0.0003])
 def test_ridge_on_real_words_is_the_dense_solution(real, lam):
     weights, penalty, targets = real

@@ -27,6 +27,7 @@ FloatMatrix = npt.NDArray[np.float32]
 
 LAMS = (0.03, 0.01, 0.003, 0.001, 0.0003)  # what choose_lam tries
 SLICE = 50  # dimensions solved side by side, at most: a few lines of cache a vector, and most vectors in the cache
+SLICE_BYTES = 1 << 30  # fewer dimensions where they would need more memory than this
 SLICE_LINES = 4  # for SGD: lines of memory of a vector trained at a time, at most
 SEARCH_DIMS = 32  # enough to tell one lam from another
 
@@ -234,7 +235,9 @@ class Ridge:
         private_rates = self._private / (lam + self._private**2)
         solved = np.empty((self._n_shared + self._private_words.size, dims), np.float32)
 
-        bounds = np.linspace(0, dims, 2 * -(-dims // (2 * SLICE)) + 1).astype(int)  # an even number: cores are
+        a_dimension = 4 * (4 * self._n_shared + 3 * len(targets))  # bytes: four numbers a column, three a word
+        most = min(max(SLICE_BYTES // max(a_dimension, 1), 1), SLICE)
+        bounds = np.linspace(0, dims, 2 * -(-dims // (2 * most)) + 1).astype(int)  # an even number: cores are
 
         def solve_slice(i: int) -> tuple[int, float, float]:
             some = slice(bounds[i], bounds[i + 1])
