@@ -2,7 +2,7 @@
 
 A level is a list of the spans of one length in all words, sorted by what is written there. A longer span is a letter,
 then a span of the level before; so to go through a level in order, and to cast each span that has a letter before it
-into the bucket of that letter, sorts the next level. All memory is read and written in long runs, one for each letter,
+into the bucket of that letter, sorts the next level. Spans are read and written in long runs, one for each letter,
 where a table of all substrings would jump about.
 
 Spans of the same subword stand side by side, in the order of the words and of their places in them. So the subwords of
@@ -15,6 +15,7 @@ place in the text, which is that of the letter (or the 0) before it, and flags.
 import numpy as np
 
 from pbos.kernels import kernel
+from pbos.kernels.memory import prefetch
 
 LAST = 1  # the span ends its word
 TARGET = 2  # its word is a target
@@ -24,6 +25,7 @@ FLAG_BITS, PLACE_BITS, WORD_BITS = 4, 32, 27
 MAX_PLACES, MAX_WORDS = 1 << PLACE_BITS, 1 << WORD_BITS
 PLACES = MAX_PLACES - 1
 WORD_SHIFT = FLAG_BITS + PLACE_BITS
+AHEAD = 24  # spans, for which to ask memory what a span points to
 
 
 @kernel
@@ -95,6 +97,9 @@ def next_level(text, word_counts, length, n_nodes, parent_goes_on, starts, ends,
             children[parent] += 1
             total, n_words, last_word, some, every = 0.0, 0, -1, 0, -1
             while True:
+                ahead = spans[min(i + AHEAD, spans.size - 1)]
+                prefetch(text, (ahead >> FLAG_BITS) & PLACES)
+                prefetch(word_counts, ahead >> WORD_SHIFT)
                 span = spans[i]
                 word = span >> WORD_SHIFT
                 total += word_counts[word]
