@@ -108,25 +108,26 @@ class SubwordIndex:
         Args:
             lengths: Those of the vectors, by row.
         """
-        alphabet, labels, rows = self.alphabet, self.arrays.labels, self.rows
+        alphabet, labels, children, _, *probs, rows = self.arrays
         n_letters = alphabet.size
         damaged = ModelError("the model's subword index is damaged; get a fresh copy of the model")
-        if alphabet.max(initial=0) > sys.maxunicode or (labels[1:] >= n_letters).any():
+        if alphabet.max(initial=0) > sys.maxunicode:
             raise damaged
         letters = np.full(int(alphabet.max(initial=0)) + 1, n_letters, np.int32)
         letters[alphabet] = np.arange(n_letters)
-        window = busiest_window(np.bincount(labels[1:], minlength=n_letters))
+        window = 0
+        if n_letters > WINDOW:
+            if labels.max() >= n_letters:
+                raise damaged
+            window = busiest_window(np.bincount(labels[1:], minlength=n_letters))
         letter_bits = np.zeros((n_letters + 1, 2), np.uint64)
         place = np.arange(min(WINDOW, n_letters))
         letter_bits[window + place, place // 64] = np.uint64(1) << (place % 64).astype(np.uint64)
         letter_bits[-1, 1] = trie.NOTHING
-        # At most 1, also in a damaged file, whose infinities would never end a sum; NaN is no probability.
-        probs = np.nan_to_num(self.probs, nan=0.0, posinf=1.0).clip(0, 1).astype(np.float32, copy=False)
         space = np.zeros(4 * (labels.size + 4), np.uint64)
         space = space[-space.ctypes.data % LINE // space.itemsize :]  # so that no record lies in two lines
         records = space[: 4 * (labels.size + 2)].reshape(-1, 4)
-        bits = probs.view(np.uint32), rows, lengths.view(np.uint32)
-        if not trie.unpack(letter_bits, window, labels, self.arrays.children, *bits, records):
+        if not trie.unpack(letter_bits, window, labels, children, *probs, rows, lengths, records):
             raise damaged
         return letters, letter_bits, records, labels
 
@@ -248,9 +249,9 @@ class SubwordIndex:
 
 
 def busiest_window(counts: npt.NDArray[np.int64]) -> int:
-    """Return the first of the WINDOW letters side by side that the most nodes end with."""
+    """Return the first of the WINDOW letters side by side that the most nodes end with; there are more letters."""
     sums = np.concatenate([[0], np.cumsum(counts)])
-    return int(np.argmax(sums[WINDOW:] - sums[:-WINDOW])) if counts.size > WINDOW else 0
+    return int(np.argmax(sums[WINDOW:] - sums[:-WINDOW]))
 
 
 class Level(NamedTuple):

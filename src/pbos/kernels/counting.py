@@ -15,7 +15,7 @@ place in the text, which is that of the letter (or the 0) before it, and flags.
 import numpy as np
 
 from pbos.kernels import kernel
-from pbos.kernels.memory import prefetch
+from pbos.kernels.machine import prefetch
 
 LAST = 1  # the span ends its word
 TARGET = 2  # its word is a target

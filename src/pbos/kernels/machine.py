@@ -13,6 +13,11 @@ def float32_of_bits(bits):
     return np.uint32(bits).view(np.float32)
 
 
+def bits_of_float32(value):
+    """Return the 32 bits of a float32, as a uint64."""
+    return np.uint64(np.float32(value).view(np.uint32))
+
+
 def count_bits(bits):
     """Return how many bits of a uint64 are set."""
     return int(bits).bit_count()
@@ -36,6 +41,14 @@ def _float32_of_bits(typing_context, bits):
         return builder.bitcast(arguments[0], ir.FloatType())
 
     return types.float32(types.uint32), code
+
+
+@intrinsic
+def _bits_of_float32(typing_context, value):
+    def code(context, builder, signature, arguments):
+        return builder.bitcast(arguments[0], ir.IntType(32))
+
+    return types.uint32(types.float32), code
 
 
 @intrinsic
@@ -70,6 +83,11 @@ def _prefetch(typing_context, address):
 @overload(float32_of_bits)
 def _(bits):
     return lambda bits: _float32_of_bits(np.uint32(bits))
+
+
+@overload(bits_of_float32)
+def _(value):
+    return lambda value: np.uint64(_bits_of_float32(np.float32(value)))
 
 
 @overload(count_bits)

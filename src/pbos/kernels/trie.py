@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pbos.kernels import kernel
-from pbos.kernels.machine import float32_of_bits
+from pbos.kernels.machine import bits_of_float32, float32_of_bits
 
 BLOCK = 32  # nodes; larger blocks take fewer bytes and longer sums
 NO_ROW = -1
@@ -60,7 +60,7 @@ and one that ends them. (A plain tuple reaches a kernel in half the time of one 
 
 
 @kernel
-def unpack(letter_bits, window, labels, children, prob_bits, rows, length_bits, records):
+def unpack(letter_bits, window, labels, children, probs, prob_levels, rows, lengths, records):
     """Fill the records; return whether the arrays fit together: if not, the records must not be walked."""
     n_nodes = labels.size
     n_letters = letter_bits.shape[0] - 1
@@ -70,23 +70,30 @@ def unpack(letter_bits, window, labels, children, prob_bits, rows, length_bits, 
         if last > n_nodes:
             return False
         before = np.int64(-1)
-        records[node, CHILD] = np.uint64(child) | (np.uint64(prob_bits[node]) << HALF)
-        row = np.int64(rows[node])
-        if row >= length_bits.size:
+        low = high = np.uint64(0)
+        # At most 1, also in a damaged file, whose infinities would never end a sum; NaN is no probability.
+        prob = prob_levels[int(probs[node])] if prob_levels.size else np.float32(probs[node])
+        prob = min(prob, np.float32(1.0)) if prob > 0.0 else np.float32(0.0)
+        records[node, CHILD] = np.uint64(child) | (bits_of_float32(prob) << HALF)
+        row = np.int64(-1)
+        for byte in range(rows.shape[1]):
+            row += np.int64(rows[node, byte]) << (8 * byte)
+        if row >= lengths.size:
             return False
-        records[node, ROW] = NO_VECTOR if row < 0 else np.uint64(row) | (np.uint64(length_bits[row]) << HALF)
+        records[node, ROW] = NO_VECTOR if row < 0 else np.uint64(row) | (bits_of_float32(lengths[row]) << HALF)
         while child < last:
             letter = np.int64(labels[child])
             if letter <= before or letter >= n_letters:
                 return False
             before = letter
-            records[node, LOW] |= letter_bits[letter, 0]
-            records[node, HIGH] |= letter_bits[letter, 1]
+            low |= letter_bits[letter, 0]
+            high |= letter_bits[letter, 1]
             if letter < window:
-                records[node, HIGH] |= BEFORE
+                high |= BEFORE
             elif letter >= window + WINDOW:
-                records[node, HIGH] |= AFTER
+                high |= AFTER
             child += 1
+        records[node, LOW], records[node, HIGH] = low, high
     records[n_nodes:, CHILD] = np.uint64(child)
     records[n_nodes:, ROW] = NO_VECTOR
     return child == n_nodes
