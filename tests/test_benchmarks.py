@@ -5,6 +5,7 @@ import importlib
 import json
 import sys
 
+import inputs
 import measure
 import numpy as np
 import oracle
@@ -83,12 +84,14 @@ def test_run_prints_and_writes_the_rows(monkeypatch, capsys, tmp_path):
     question = importlib.import_module("questions.starting")
     monkeypatch.setattr(question, "rows", lambda: iter([Row("start", 1.0, "s", "peer", 2.0)]))
     monkeypatch.setattr(sys, "argv", ["run.py", "starting", "--json", str(tmp_path / "rows.json")])
+    inputs.source_key()
     run.main()
     out, err = capsys.readouterr()
     assert out.endswith("| start | 1.00 s | peer 2.00 s | 2.00x |  |  |\n")
     assert out.startswith("machine: ")
     assert "command: python benchmarks/run.py starting --json" in out
     assert "starting" in err
+    assert inputs.source_key.cache_info().currsize == 0
     content = json.loads((tmp_path / "rows.json").read_text())
     assert [(row["name"], row["ours"], row["ratio"]) for row in content["rows"]] == [("starting", 1.0, 2.0)]
 
