@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import itertools
-import math
 from collections.abc import Iterator
 from functools import cached_property
 from html import escape
@@ -17,6 +16,8 @@ from pbos.errors import InputError
 from pbos.kernels import lattice as kernels
 from pbos.kernels.trie import ROW, Nodes
 from pbos.spelling import Spelling
+
+UNIFORMS = 1 << 20  # random numbers drawn at a time, for samples
 
 
 class Segmentation(NamedTuple):
@@ -188,30 +189,14 @@ class Lattice:
         """Draw k independent segmentations from p(g|w)."""
         if k < 0:
             raise InputError(f"the number of samples must not be negative, got {k}")
-        backward, exponents = kernels.backward_values(self._starts, self._probs)
         random = np.random.default_rng(seed)
-        path = np.zeros(len(self.word), np.int64)
-        segmentations: dict[tuple[int, ...], Segmentation] = {}  # by their spans; the same ones come again and again
+        at_once = max(1, UNIFORMS // len(self.word))
         result = []
-        for _ in range(k):
-            uniforms = random.random(len(self.word))
-            size = kernels.sample_path(self._starts, self._probs, backward, exponents, uniforms, path)
-            spans = tuple(path[:size].tolist())
-            if spans not in segmentations:
-                segmentations[spans] = self._segmentation(list(spans))
-            result.append(segmentations[spans])
+        for first in range(0, k, at_once):
+            uniforms = random.random((min(at_once, k - first), len(self.word)))
+            found = kernels.sampled_segmentations(self._starts, self._probs, self._letters, uniforms)
+            result += as_segmentations([self._plain_word], np.array([0, found[0].size]), *found)[0]
         return result
-
-    def _segmentation(self, spans: list[int]) -> Segmentation:
-        """Return the segmentation that a way through the lattice stands for: its pieces without marks.
-
-        Its probability is that of all ways that have the same pieces, and marks as they like.
-        """
-        begins, ends = self._letters[self._begins], self._letters[self._ends]
-        cuts = np.unique([begins[spans], ends[spans]])
-        score = float(kernels.log_total_of_cuts(self._starts, self._probs, self._letters, cuts))
-        pieces = tuple(self._plain_word[begin:end] for begin, end in itertools.pairwise(cuts.tolist()))
-        return Segmentation(pieces, math.exp(min(score - self._log_total, 0.0)))
 
     def entropy(self) -> float:
         """Return the entropy of p(g|w) in nats: 0 when only one segmentation is possible.

@@ -473,29 +473,46 @@ def best_of_words(nodes, unseen_char_prob, codes, offsets, is_mark, letter_keys,
 
 
 @kernel
-def sample_path(starts, span_probs, backward, exponents, uniforms, path):
-    """Draw one path from p(g|w) into `path` (its spans, in order); return its number of spans.
+def sampled_segmentations(starts, span_probs, letters, uniforms):
+    """Draw a segmentation from p(g|w) for each row of `uniforms`: return what `best_segmentations` does.
 
     From position i the span (i, j) is taken with probability p(i, j) * backward[j] / backward[i].
     """
     length = starts.size - 1
-    position = 0
+    marked = letters[length] < length
+    backward, exponents = backward_values(starts, span_probs)
+    total = log_total(starts, span_probs)
+    n = uniforms.shape[0]
+    probabilities = np.empty(n, np.float64)
+    indptr = np.zeros(n + 1, np.int64)
+    cuts = np.empty(n * (letters[length] + 1), np.int32)
     size = 0
-    while position < length:
-        remaining = uniforms[position]
-        chosen = -1
-        for k in range(starts[position], starts[position + 1]):
-            if span_probs[k] <= 0.0:
-                continue
-            j = position + 1 + k - starts[position]
-            chosen = k
-            remaining -= plain(span_probs[k] * backward[j] / backward[position], exponents[j] - exponents[position])
-            if remaining < 0.0:
-                break
-        path[size] = chosen
+    for draw in range(n):
+        cuts[size] = 0
         size += 1
-        position += 1 + chosen - starts[position]
-    return size
+        position, score = 0, 0.0
+        while position < length:
+            remaining = uniforms[draw, position]
+            chosen = -1
+            for k in range(starts[position], starts[position + 1]):
+                if span_probs[k] <= 0.0:
+                    continue
+                j = position + 1 + k - starts[position]
+                chosen = k
+                share = span_probs[k] * backward[j] / backward[position]
+                remaining -= plain(share, exponents[j] - exponents[position])
+                if remaining < 0.0:
+                    break
+            score += np.log(span_probs[chosen])
+            position += 1 + chosen - starts[position]
+            if letters[position] > cuts[size - 1]:
+                cuts[size] = letters[position]
+                size += 1
+        indptr[draw + 1] = size
+        if marked:
+            score = log_total_of_cuts(starts, span_probs, letters, cuts[indptr[draw] : size])
+        probabilities[draw] = np.exp(min(score - total, 0.0))
+    return probabilities, indptr, cuts[:size]
 
 
 @kernel
