@@ -21,7 +21,7 @@ from pbos.spelling import Spelling
 from pbos.subword_vectors import FloatMatrix, SubwordVectors
 from pbos.subwords import SubwordIndex
 from pbos.text import Codes, PackedStrings, as_words, normalize, unpack_strings
-from pbos.threads import in_threads
+from pbos.threads import in_threads, share
 
 EMBEDDED = Path(__file__).parent / "data" / "english"
 NEAR_ZERO = 1e-6  # a vector shorter than this has no direction
@@ -106,7 +106,8 @@ class Model(Segmenter):
                 f"out must be a C-contiguous float32 array of shape {(len(words), self.dims)}, "
                 f"got {out.dtype} {out.shape}"
             )
-        write, size = self._writer(device)
+        write, most = self._writer(device)
+        size = share(len(words), most, threads)
 
         def embed_chunk(first: int) -> None:
             chunk, place = words[first : first + size], out[first : first + size]

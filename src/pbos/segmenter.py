@@ -18,9 +18,9 @@ from pbos.lattice import Lattice, Segmentation, as_segmentations, check_n, lette
 from pbos.spelling import Spelling
 from pbos.subwords import SubwordIndex, count_subwords, reestimated
 from pbos.text import as_words, normalize
-from pbos.threads import in_threads
+from pbos.threads import in_threads, share
 
-CHUNK = 4096  # words handed to a thread at a time
+CHUNK = 4096  # words handed to a thread at a time, at most
 
 
 class Segmenter:
@@ -113,16 +113,17 @@ class Segmenter:
             return self.lattice(word).best(n)
         check_n(n)
         words = as_words(word)
+        size = share(len(words), CHUNK, threads)
 
         def segment_chunk(first: int) -> list[list[Segmentation]]:
-            chunk = normalize(words[first : first + CHUNK], self.spelling.normalization)
+            chunk = normalize(words[first : first + size], self.spelling.normalization)
             codes = self.spelling.codes(chunk, first)
             marks = self.spelling.marks(chunk, codes)
             keys = letter_keys(int(np.diff(codes.offsets).max()) + 1)
             unseen_char_prob, *_ = self.spelling.numbers
             return as_segmentations(chunk, *lattice.best_of_words(self.nodes, unseen_char_prob, *codes, marks, keys, n))
 
-        chunks = in_threads(segment_chunk, range(0, len(words), CHUNK), threads)
+        chunks = in_threads(segment_chunk, range(0, len(words), size), threads)
         return list(itertools.chain.from_iterable(chunks))
 
     def sample(self, word: str, k: int = 1, seed: int | None = None) -> list[Segmentation]:

@@ -10,6 +10,7 @@ from typing import TypeVar
 from pbos.errors import InputError
 
 Result = TypeVar("Result")
+LEAST = 256  # items handed to a thread at a time: fewer would not be worth the way
 
 
 def thread_count(threads: int | None) -> int:
@@ -19,6 +20,15 @@ def thread_count(threads: int | None) -> int:
     if threads < 1:
         raise InputError(f"threads must be at least 1, got {threads}")
     return threads
+
+
+def share(n_items: int, most: int, threads: int | None) -> int:
+    """Return how many of n items to hand to a thread at a time, so that no thread is left with much more than others.
+
+    >>> share(20_000, 4096, threads=2), share(10**6, 4096, threads=2), share(3, 4096, threads=2)
+    (1250, 4096, 256)
+    """
+    return min(most, max(LEAST, -(-n_items // (8 * thread_count(threads)))))
 
 
 def in_threads(function: Callable[[int], Result], items: Iterable[int], threads: int | None) -> Iterable[Result]:

@@ -36,20 +36,20 @@ def compose(indptr, indices, data, vectors, out):
             for later in range(k + AHEAD, min(k + AHEAD + 4, size)):
                 prefetch_row(vectors, indices[later])
             a, b, c, d = data[k], data[k + 1], data[k + 2], data[k + 3]
-            first, second = vectors[indices[k]], vectors[indices[k + 1]]
-            third, fourth = vectors[indices[k + 2]], vectors[indices[k + 3]]
+            # Not as views of rows, whose owner all threads would keep count of.
+            first, second, third, fourth = indices[k], indices[k + 1], indices[k + 2], indices[k + 3]
             for dim in range(dims):
                 total[dim] += (
-                    a * as_float32(first[dim])
-                    + b * as_float32(second[dim])
-                    + c * as_float32(third[dim])
-                    + d * as_float32(fourth[dim])
+                    a * as_float32(vectors[first, dim])
+                    + b * as_float32(vectors[second, dim])
+                    + c * as_float32(vectors[third, dim])
+                    + d * as_float32(vectors[fourth, dim])
                 )
             k += 4
         while k < end:
-            a, first = data[k], vectors[indices[k]]
+            a, first = data[k], indices[k]
             for dim in range(dims):
-                total[dim] += a * as_float32(first[dim])
+                total[dim] += a * as_float32(vectors[first, dim])
             k += 1
 
 

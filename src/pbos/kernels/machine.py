@@ -68,16 +68,17 @@ def _float32_of_half(typing_context, bits):
 
 
 @intrinsic
-def _prefetch(typing_context, address):
+def _prefetch(typing_context, array, at):
     def code(context, builder, signature, arguments):
         number = ir.IntType(32)
-        pointer = builder.inttoptr(arguments[0], ir.IntType(8).as_pointer())
-        kind = ir.FunctionType(ir.VoidType(), [pointer.type, number, number, number])
-        function = builder.module.declare_intrinsic("llvm.prefetch", [pointer.type], kind)
-        builder.call(function, [pointer, number(0), number(3), number(1)])  # to read, into all caches, as data
+        held = context.make_array(signature.args[0])(context, builder, arguments[0])
+        place = builder.bitcast(builder.gep(held.data, [arguments[1]]), ir.IntType(8).as_pointer())
+        kind = ir.FunctionType(ir.VoidType(), [place.type, number, number, number])
+        function = builder.module.declare_intrinsic("llvm.prefetch", [place.type], kind)
+        builder.call(function, [place, number(0), number(3), number(1)])  # to read, into all caches, as data
         return context.get_dummy_value()
 
-    return types.void(types.uintp), code
+    return types.void(array, types.int64), code
 
 
 @overload(float32_of_bits)
@@ -104,7 +105,4 @@ def _(value):
 
 @overload(prefetch)
 def _(array, at):
-    def fetch(array, at):
-        _prefetch(np.uint64(array.ctypes.data) + np.uint64(at) * np.uint64(array.itemsize))
-
-    return fetch
+    return lambda array, at: _prefetch(array, np.int64(at))
