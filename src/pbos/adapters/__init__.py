@@ -1,0 +1,1 @@
+"""Where people already work: pbos for other libraries, one file an extra."""
