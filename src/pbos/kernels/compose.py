@@ -10,12 +10,12 @@ AHEAD = 16  # entries whose vectors are on their way from memory
 
 
 @kernel
-def prefetch_row(vectors, row):
-    """Ask for all of a row; it need not begin where a line does."""
-    dims = vectors.shape[1]
-    for dim in range(0, dims, LINE // vectors.itemsize):
-        prefetch(vectors, np.int64(row) * dims + dim)
-    prefetch(vectors, (np.int64(row) + 1) * dims - 1)
+def prefetch_row(array, row, size, line):
+    """Ask for all of a row of so many numbers, some to a line of memory; it need not begin where a line does."""
+    start = np.int64(row) * size
+    for at in range(start, start + size, line):
+        prefetch(array, at)
+    prefetch(array, start + size - 1)
 
 
 @kernel
@@ -24,17 +24,17 @@ def compose(indptr, indices, data, vectors, out):
 
     `vectors` are float32, int8, or the bits of float16 as uint16.
     """
-    dims = out.shape[1]
+    dims, line = out.shape[1], LINE // vectors.itemsize
     size = indptr[indptr.size - 1]
     for soon in range(min(AHEAD, size)):
-        prefetch_row(vectors, indices[soon])
+        prefetch_row(vectors, indices[soon], dims, line)
     for word in range(indptr.size - 1):
         total = out[word]
         total[:] = 0.0
         k, end = indptr[word], indptr[word + 1]
         while k + 3 < end:
             for later in range(k + AHEAD, min(k + AHEAD + 4, size)):
-                prefetch_row(vectors, indices[later])
+                prefetch_row(vectors, indices[later], dims, line)
             a, b, c, d = data[k], data[k + 1], data[k + 2], data[k + 3]
             # Not as views of rows, whose owner all threads would keep count of.
             first, second, third, fourth = indices[k], indices[k + 1], indices[k + 2], indices[k + 3]

@@ -7,81 +7,103 @@ lengths. Only when to stop is decided for all of them together.
 import numpy as np
 
 from pbos.kernels import kernel
+from pbos.kernels.compose import AHEAD
+from pbos.kernels.machine import prefetch
+from pbos.kernels.sgd import LINE_SIZE
 
 
 @kernel
-def transposed(indptr, indices, data, n_columns):
-    """Return the transpose of a CSR matrix as CSR; rows stay in ascending order within each column."""
-    new_indptr = np.zeros(n_columns + 1, np.int64)
-    for column in indices:
-        new_indptr[column + 1] += 1
-    for column in range(n_columns):
-        new_indptr[column + 1] += new_indptr[column]
-    filled = new_indptr[:-1].copy()
-    new_indices = np.empty(indices.size, np.int32)
-    new_data = np.empty(data.size, np.float32)
+def prefetch_pair(pairs, column, width):
+    """Ask for a column's two vectors, `width` numbers in whole lines of memory."""
+    start = np.int64(column) * width
+    for at in range(start, start + width, LINE_SIZE):
+        prefetch(pairs, at)
+
+
+@kernel
+def normal_product(rows, shares, pairs, curvature):
+    """For each column's (direction, product) in `pairs` add A' D A direction to product, and to curvature its size.
+
+    Word by word: what it sums up it at once spreads over the same columns, which are near now. So the matrix is read
+    once and needs no transpose, and a column's two vectors, side by side, are fetched together.
+    """
+    indptr, indices, data = rows
+    dims = curvature.size
+    width = 2 * pairs.shape[2]
+    size = indptr[indptr.size - 1]
+    word = np.empty(dims, np.float32)
     for row in range(indptr.size - 1):
+        start, end = indptr[row], indptr[row + 1]
+        word[:] = 0.0
+        k = start
+        while k + 3 < end:
+            for later in range(k + AHEAD, min(k + AHEAD + 4, size)):
+                prefetch_pair(pairs, indices[later], width)
+            a, b, c, d = data[k], data[k + 1], data[k + 2], data[k + 3]
+            first, second, third, fourth = indices[k], indices[k + 1], indices[k + 2], indices[k + 3]
+            for dim in range(dims):
+                word[dim] += (
+                    a * pairs[first, 0, dim]
+                    + b * pairs[second, 0, dim]
+                    + c * pairs[third, 0, dim]
+                    + d * pairs[fourth, 0, dim]
+                )
+            k += 4
+        while k < end:
+            if k + AHEAD < size:
+                prefetch_pair(pairs, indices[k + AHEAD], width)
+            a, first = data[k], indices[k]
+            for dim in range(dims):
+                word[dim] += a * pairs[first, 0, dim]
+            k += 1
+        share = shares[row]
+        for dim in range(dims):
+            curvature[dim] += np.float64(share * word[dim]) * word[dim]
+            word[dim] *= share
+        for k in range(start, end):
+            a, first = data[k], indices[k]
+            for dim in range(dims):
+                pairs[first, 1, dim] += a * word[dim]
+
+
+@kernel
+def right_side(rows, shares, lam, targets, out, diagonal):
+    """Write A' D targets into `out`, and the diagonal of A' D A + lam I."""
+    indptr, indices, data = rows
+    dims = targets.shape[1]
+    out[:] = 0.0
+    diagonal[:] = lam
+    word = np.empty(dims, np.float32)
+    for row in range(indptr.size - 1):
+        for dim in range(dims):
+            word[dim] = shares[row] * targets[row, dim]
         for k in range(indptr[row], indptr[row + 1]):
-            at = filled[indices[k]]
-            new_indices[at] = row
-            new_data[at] = data[k]
-            filled[indices[k]] = at + 1
-    return new_indptr, new_indices, new_data
+            a, column = data[k], indices[k]
+            diagonal[column] += np.float64(shares[row]) * a * a
+            for dim in range(dims):
+                out[column, dim] += a * word[dim]
 
 
 @kernel
-def sum_row(indptr, indices, data, row, values, out):
-    """Write row `row` of a sparse matrix times `values` into `out`; four entries at a time, to save trips to it."""
-    for dim in range(out.size):
-        out[dim] = 0.0
-    k = indptr[row]
-    end = indptr[row + 1]
-    while k + 3 < end:
-        a, b, c, d = data[k], data[k + 1], data[k + 2], data[k + 3]
-        first, second = values[indices[k]], values[indices[k + 1]]
-        third, fourth = values[indices[k + 2]], values[indices[k + 3]]
-        for dim in range(out.size):
-            out[dim] += a * first[dim] + b * second[dim] + c * third[dim] + d * fourth[dim]
-        k += 4
-    while k < end:
-        a = data[k]
-        first = values[indices[k]]
-        for dim in range(out.size):
-            out[dim] += a * first[dim]
-        k += 1
-
-
-@kernel
-def conjugate_gradients(rows, columns, shares, lam, targets, max_iterations, tolerance):
+def conjugate_gradients(rows, shares, lam, targets, max_iterations, tolerance, vectors, residual, pairs):
     """Solve (A' D A + lam I) S = A' D targets, starting from zero; D is the diagonal matrix of `shares`, one a word.
 
-    `rows` is A and `columns` its transpose, both as (indptr, indices, data). Preconditioned by the diagonal (Jacobi).
-    Ends when the residual, over all dimensions, is at most `tolerance` times the right side, or after max_iterations.
-    Returns S, the number of iterations, and the squared norms of the residual and of the right side.
+    `rows` is A as (indptr, indices, data). Preconditioned by the diagonal (Jacobi). Ends when the residual, over all
+    dimensions, is at most `tolerance` times the right side, or after max_iterations. Writes S into `vectors`; returns
+    the number of iterations, and the squared norms of the residual and of the right side. `residual`, (n_columns,
+    dims), and `pairs`, (n_columns, 2, dims), are room to work in: NumPy knows to ask for it in large pages.
     """
-    n_words, dims = targets.shape
-    n_columns = columns[0].size - 1
-    vectors = np.zeros((n_columns, dims), np.float32)
-    residual = np.empty((n_columns, dims), np.float32)
-    direction = np.zeros((n_columns, dims), np.float32)
-    product = np.empty((n_columns, dims), np.float32)
-    words = np.empty((n_words, dims), np.float32)
-    for word in range(n_words):
-        for dim in range(dims):
-            words[word, dim] = shares[word] * targets[word, dim]
-    inverses = np.empty(n_columns, np.float32)
-    for column in range(n_columns):
-        diagonal = np.float64(lam)
-        for k in range(columns[0][column], columns[0][column + 1]):
-            diagonal += np.float64(shares[columns[1][k]]) * columns[2][k] * columns[2][k]
-        inverses[column] = 1.0 / diagonal
+    n_columns, dims = vectors.shape
+    diagonal = np.empty(n_columns, np.float64)
+    right_side(rows, shares, lam, targets, residual, diagonal)
+    inverses = (1.0 / diagonal).astype(np.float32)
+    vectors[:] = 0.0
+    pairs[:] = 0.0
     goal = np.zeros(dims, np.float64)  # |A' targets|**2
     scaled = np.zeros(dims, np.float64)  # residual times preconditioned residual
     for column in range(n_columns):
-        row = residual[column]
-        sum_row(columns[0], columns[1], columns[2], column, words, row)
         for dim in range(dims):
-            square = np.float64(row[dim]) * row[dim]
+            square = np.float64(residual[column, dim]) * residual[column, dim]
             goal[dim] += square
             scaled[dim] += square * inverses[column]
     left = goal.copy()
@@ -89,37 +111,30 @@ def conjugate_gradients(rows, columns, shares, lam, targets, max_iterations, tol
     step = np.zeros(dims, np.float32)
     for iteration in range(max_iterations):
         if left.sum() <= tolerance * tolerance * goal.sum():
-            return vectors, iteration, left.sum(), goal.sum()
-        for column in range(n_columns):
-            inverse, row, along = inverses[column], residual[column], direction[column]
-            for dim in range(dims):
-                along[dim] = inverse * row[dim] + ratio[dim] * along[dim]
-        for word in range(n_words):
-            row = words[word]
-            sum_row(rows[0], rows[1], rows[2], word, direction, row)
-            for dim in range(dims):
-                row[dim] *= shares[word]
+            return iteration, left.sum(), goal.sum()
         curvature = np.zeros(dims, np.float64)
         for column in range(n_columns):
-            row, along = product[column], direction[column]
-            sum_row(columns[0], columns[1], columns[2], column, words, row)
+            inverse = inverses[column]
             for dim in range(dims):
-                row[dim] += lam * along[dim]
-                curvature[dim] += np.float64(row[dim]) * along[dim]
+                along = inverse * residual[column, dim] + ratio[dim] * pairs[column, 0, dim]
+                pairs[column, 0, dim] = along
+                pairs[column, 1, dim] = lam * along
+                curvature[dim] += np.float64(lam * along) * along
+        normal_product(rows, shares, pairs, curvature)
         for dim in range(dims):
             step[dim] = scaled[dim] / curvature[dim] if curvature[dim] > 0.0 else 0.0
         before = scaled
         scaled = np.zeros(dims, np.float64)
         left[:] = 0.0
         for column in range(n_columns):
-            inverse, vector, along = inverses[column], vectors[column], direction[column]
-            row, change = residual[column], product[column]
+            inverse = inverses[column]
             for dim in range(dims):
-                vector[dim] += step[dim] * along[dim]
-                row[dim] -= step[dim] * change[dim]
-                square = np.float64(row[dim]) * row[dim]
+                vectors[column, dim] += step[dim] * pairs[column, 0, dim]
+                changed = residual[column, dim] - step[dim] * pairs[column, 1, dim]
+                residual[column, dim] = changed
+                square = np.float64(changed) * changed
                 left[dim] += square
                 scaled[dim] += square * inverse
         for dim in range(dims):
             ratio[dim] = scaled[dim] / before[dim] if before[dim] > 0.0 else 0.0
-    return vectors, max_iterations, left.sum(), goal.sum()
+    return max_iterations, left.sum(), goal.sum()

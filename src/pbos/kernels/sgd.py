@@ -10,7 +10,7 @@ from pbos.kernels import kernel
 from pbos.kernels.machine import LINE, prefetch
 
 NO_NORM = 1e-4  # a subword vector no longer than this has no direction
-DUST = 1e-5  # weights below this share of a word's largest are not trained; a fifth of those of PBoS are
+DUST = 3e-6  # weights below this share of a word's largest are not trained; an eighth of those of PBoS are
 LINE_SIZE = LINE // 4  # numbers of four bytes
 
 
