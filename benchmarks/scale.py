@@ -202,6 +202,14 @@ def training(words: int, dims: int, threads: int | None, kind: str, model: str) 
         (solvers.Ridge, "solve", "solver"),
     ):
         steps.watch(owner, name, label)
+    sizes: list[int] = []  # of the weights
+    solve = training.solve
+
+    def counted(weights, *arguments):
+        sizes.append(weights.data.size)
+        return solve(weights, *arguments)
+
+    training.solve = counted
     memory_peak()
     before = memory_peak()
     made: list[pbos.Model] = []
@@ -216,6 +224,7 @@ def training(words: int, dims: int, threads: int | None, kind: str, model: str) 
         "gib_before": before,
         "steps": steps.steps,  # of the last run
         "spans": sum((len(word) + 2) * (len(word) + 3) // 2 for word in given),  # with the marks
+        "weights": sizes[-1],
         "subwords": len(made[0].index),
         "columns": len(made[0].vectors),
         "iterations": made[0].info["training"]["iterations"],
@@ -340,15 +349,32 @@ def tables(results: list[dict]) -> str:
         if len(points) > 1:
             fits = [f"{slope(points, 'x', y):.2f} ({slope(points[-3:], 'x', y):.2f})" for y in (key, "gib")]
             lines.append(row(curve, step, *ends, *fits))
+    points = curves.get(("words", "train"), [])
+    if len(points) > 1:  # a word of a longer list has more weights, as more of its subwords are another word's too
+        fits = [f"{slope(points, 'weights', y):.2f} ({slope(points[-3:], 'weights', y):.2f})" for y in ("cpu", "gib")]
+        ends = [f"{one['weights']:,}" for one in (points[0], points[-1])]
+        lines.append(row("weights of the words", "train", *ends, *fits))
     steps = "index", "weights", "equations", "solver"
-    heads = "training", "spans a word", "time", "µs a span", *steps, "peak memory", "subwords", "vectors", "iterations"
+    heads = (
+        "training",
+        "spans a word",
+        "weights a word",
+        "iterations",
+        "time",
+        "µs a weight",
+        *steps,
+        "peak memory",
+        "subwords",
+        "vectors",
+    )
     lines += ["", row(*heads), row(*["---"] * len(heads))]
     for one in curves.get(("words", "train"), []) + curves.get(("real words", "train"), []):
         name = f"{one['x']:,}" + (" real" if one["curve"] == "real words" else "")
         parts = [f"{one['steps'][step]['cpu']:.3g} s, {one['steps'][step]['gib']:.2f} GiB" for step in steps]
-        sizes = [f"{one[size]:,}" for size in ("subwords", "columns", "iterations")]
-        spans, time = one["spans"] / one["x"], f"{1e6 * one['cpu'] / one['spans']:.2f}"
-        lines.append(row(name, f"{spans:.1f}", time_of(one["cpu"]), time, *parts, f"{one['gib']:.2f} GiB", *sizes))
+        work = f"{one['spans'] / one['x']:.1f}", f"{one['weights'] / one['x']:.1f}", one["iterations"]
+        times = time_of(one["cpu"]), f"{1e6 * one['cpu'] / one['weights']:.2f}"
+        sizes = f"{one['gib']:.2f} GiB", f"{one['subwords']:,}", f"{one['columns']:,}"
+        lines.append(row(name, *work, *times, *parts, *sizes))
     for one in results:
         if "failed" in one:
             lines.append(f"\nFailed: {one['curve']} {one['x']:,}, {one['step']}: {one['failed'].splitlines()[-1]}")
