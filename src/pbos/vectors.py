@@ -24,6 +24,7 @@ import numpy.typing as npt
 from pbos.errors import FormatError, InputError
 from pbos.files import open_bytes, warn, write_whole, write_whole_folder
 from pbos.kernels.numbers import parse_lines, split_records
+from pbos.pickles import as_array, read_pickle
 from pbos.progress import Advance
 from pbos.progress import progress as progress_bar
 from pbos.text import as_words
@@ -62,7 +63,7 @@ class WordVectors:
 
     @classmethod
     def of(cls, source: Any) -> WordVectors:
-        """Take vectors as people have them: a path, (words, matrix), gensim KeyedVectors, a mapping, or ready ones.
+        """Take vectors as people have them: a path, (words, matrix), a mapping, gensim's KeyedVectors or models.
 
         >>> WordVectors.of({"high": [1, 0], "higher": [0, 1]})
         WordVectors(2 words, 2 dims)
@@ -71,6 +72,7 @@ class WordVectors:
             return source
         if isinstance(source, (str, os.PathLike)):
             return cls.read(source)
+        source = getattr(source, "wv", source)  # gensim's Word2Vec and FastText
         if hasattr(source, "index_to_key") and hasattr(source, "vectors"):  # gensim's KeyedVectors
             return cls(source.index_to_key, source.vectors)
         if isinstance(source, Mapping):
@@ -87,7 +89,8 @@ class WordVectors:
         """Read a file or folder of vectors; its kind and compression are found from the content.
 
         Args:
-            path: word2vec (text or binary), fastText .vec, GloVe, .npz, or a folder with words.txt and vectors.npy.
+            path: word2vec (text or binary), fastText .vec, GloVe, .npz, gensim's .kv or .model (read as data, nothing
+                in it is run), or a folder with words.txt and vectors.npy.
             limit: Read this many rows and no more.
             progress: Show a bar: True, False, or None for "only on a terminal".
         """
@@ -241,11 +244,10 @@ def decoded(encoded: Iterable[bytes], odd: list[int], offset: int = 0) -> list[s
 
 FOREIGN = {
     (793712314).to_bytes(4, "little"): "this is a fastText model (.bin); use the .vec file written next to it",
-    b"\x80": "this is a pickle (perhaps gensim's .kv or .model), which could run code and is not read; "
-    "in gensim, write it with save_word2vec_format",
     b"\x89HDF\r\n\x1a\n": "this is an HDF5 file; write its words and vectors as .npz or as word2vec",
     b"\x93NUMPY": "this is a matrix without words; put it in a folder as vectors.npy, next to words.txt",
 }
+PICKLE = b"\x80"
 
 
 class Layout(NamedTuple):
@@ -326,6 +328,8 @@ def read_file(path: PathLike, limit: int | None, show: bool | None) -> tuple[lis
         for magic, what in FOREIGN.items():
             if head.startswith(magic):
                 raise FormatError(f"{path}: {what}")
+        if head.startswith(PICKLE):
+            return read_gensim(path, io.BytesIO(head + stream.read()), limit)
         size = plain_size(stream)
         if head.startswith(b"PK\x03\x04"):
             return read_npz(path, Path(path) if size else io.BytesIO(head + stream.read()), limit)
@@ -511,6 +515,55 @@ def read_folder(folder: Path, limit: int | None) -> tuple[list[str], Matrix]:
     origin = Origin(str(folder / "words.txt"), "line", error=FormatError)
     origin.warn(odd, words, "word", "not in UTF-8, the bad bytes replaced by U+FFFD")
     return cleaned(words, matrix, origin)
+
+
+GENSIM_WORDS = ("index_to_key", "index2word", "index2entity")  # since gensim 4, and before
+GENSIM_VECTORS = ("vectors", "syn0")
+
+
+def read_gensim(path: PathLike, stream: BinaryIO, limit: int | None) -> tuple[list[str], Matrix]:
+    """Read what gensim saves (KeyedVectors, or a model that holds them as `wv`) as data; nothing in it is run."""
+    held, name = attributes(read_pickle(path, stream)), os.fspath(path)
+    if wv := attributes(held.get("wv")):
+        held, name = wv, f"{name}.wv"
+    words = next((held[key] for key in GENSIM_WORDS if held.get(key)), None)
+    listed = held.get("__numpys")
+    kept_apart = listed if isinstance(listed, list) else []  # large arrays are in files of their own
+    key = next((key for key in GENSIM_VECTORS if held.get(key) is not None or key in kept_apart), None)
+    if not isinstance(words, list) or key is None:
+        raise FormatError(
+            f"{path}: this is a pickle without word vectors that could be read as they are; "
+            "if it is gensim's, load it there and write them with save_word2vec_format"
+        )
+    if not all(isinstance(word, str) for word in words):
+        raise FormatError(f"{path}: the keys of these vectors are not all words (str), as in a set of documents")
+    try:
+        vectors = read_side_file(f"{name}.{key}", os.fspath(path)) if key in kept_apart else as_array(held[key])
+    except FileNotFoundError as error:
+        raise FormatError(f"{path}: its vectors are in {error.filename}, which is not there; copy it too") from None
+    except (ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error) as error:
+        raise FormatError(f"{path}: its vectors cannot be read ({error}); copy or fetch it again") from None
+    matrix = as_matrix(vectors, FormatError, str(path))
+    if len(words) == len(matrix):
+        words, matrix = words[:limit], matrix[:limit]
+    return cleaned(words, matrix, Origin(str(path), error=FormatError))
+
+
+def attributes(thing: Any) -> dict[str, Any]:
+    """Return the attributes of a pickled object."""
+    state = getattr(thing, "state", None)
+    return state if isinstance(state, dict) else {}
+
+
+def read_side_file(name: str, path: str) -> npt.NDArray[Any]:
+    """Read an array that gensim keeps beside its file, mapped into memory where it can be."""
+    array: npt.NDArray[Any]
+    if path.endswith((".gz", ".bz2")):
+        with np.load(f"{name}.npz", allow_pickle=False) as archive:
+            array = archive["val"]
+    else:
+        array = np.load(f"{name}.npy", mmap_mode="r", allow_pickle=False)
+    return array
 
 
 # Writing --------------------------------------------------------------------------------------------------------------
