@@ -1,0 +1,280 @@
+"""scikit-learn: texts and words as vectors, in a Pipeline, a ColumnTransformer, a grid search.
+
+>>> texts = ["the unfriendliest of kings", "a zoomable map", ""]
+>>> PBoSVectorizer().fit_transform(texts).shape      # the English model that comes with pbos
+(3, 160)
+>>> WordEmbedder().fit_transform(["unfriendliest", "zoomable"]).shape
+(2, 160)
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pbos.errors import InputError, MissingExtraError
+from pbos.model import Model, load, principal_directions
+
+try:
+    from scipy.sparse import csr_matrix
+    from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+    from sklearn.utils.validation import check_is_fitted
+except ImportError:
+    raise MissingExtraError("pbos.adapters.sklearn", "sklearn") from None
+
+FloatMatrix = npt.NDArray[np.float32]
+TEXTS = 1 << 14  # averaged at a time: what is held of their words stays small
+APOSTROPHES = "'’"
+
+
+class ModelTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """What both transformers share: a model that is given, or loaded where it is needed.
+
+    A path stays a path in copies, in pickles and in other processes, and None stays None: the model is loaded there.
+    """
+
+    model: Model | str | os.PathLike[str] | None
+
+    def _get_model(self) -> Model:
+        if isinstance(self.model, Model):
+            return self.model
+        if getattr(self, "_loaded", (None, None))[0] != (self.model,):
+            self._loaded = (self.model,), load(self.model)
+        model: Model = self._loaded[1]
+        return model
+
+    @property
+    def _n_features_out(self) -> int:
+        return self._get_model().dims
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in super().__getstate__().items() if name != "_loaded"}
+
+    def __sklearn_clone__(self) -> ModelTransformer:
+        """Clone all but the model: that does not change once made, and may be large."""
+        shell = copy.copy(self)
+        shell.model = None
+        clone: ModelTransformer = super(ModelTransformer, shell).__sklearn_clone__()
+        clone.model = self.model
+        return clone
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.string = tags.input_tags.one_d_array = True
+        tags.input_tags.two_d_array = False  # but for a single column
+        tags.transformer_tags.preserves_dtype = []  # strings become float32
+        return tags
+
+    def _more_tags(self) -> dict[str, Any]:  # before scikit-learn 1.6
+        return {"X_types": ["string"], "preserves_dtype": []}
+
+
+class WordEmbedder(ModelTransformer):
+    """Words to vectors: each row is `model[word]`, float32. An empty word, or one without a known subword, gets zeros.
+
+    Nothing is learnt, so `fit` only checks.
+
+    Args:
+        model: A model, the path of one, or None for the English model that comes with pbos.
+
+    >>> WordEmbedder().transform(["higher", "unfriendliest"]).dtype
+    dtype('float32')
+    """
+
+    def __init__(self, model: Model | str | os.PathLike[str] | None = None) -> None:
+        self.model = model
+
+    def fit(self, X: Any, y: Any = None) -> WordEmbedder:
+        """Check that there is a model and that X holds words."""
+        strings_of(X, "word")
+        self._get_model()
+        return self
+
+    def transform(self, X: Any) -> FloatMatrix:
+        """Return the vectors of words, float32 (n_words, dims).
+
+        Args:
+            X: A list, an array, a column of pandas, polars or Arrow; or a table with one column.
+        """
+        words, model = strings_of(X, "word"), self._get_model()
+        given = [at for at, word in enumerate(words) if word]
+        if len(given) == len(words):
+            return model.embed(words)
+        vectors = np.zeros((len(words), model.dims), np.float32)
+        vectors[given] = model.embed([words[at] for at in given])
+        return vectors
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.requires_fit = False
+        return tags
+
+    def _more_tags(self) -> dict[str, Any]:
+        return {**super()._more_tags(), "requires_fit": False}
+
+
+class PBoSVectorizer(ModelTransformer):
+    """Texts to vectors: the average of the vectors of a text's words, float32.
+
+    Words without a known subword are left out. A text with no other words, or none at all, gets zeros.
+
+    With `weighting="sif"` a word counts a / (a + p(w)), where p(w) is its share of all words in the texts given to
+    `fit`, so frequent words count little (smooth inverse frequency; Arora, Liang and Ma, 2017). A word that `fit` has
+    not seen counts 1. That suits large collections of texts; where there are few, the plain mean is safer.
+
+    Args:
+        model: A model, the path of one, or None for the English model that comes with pbos.
+        weighting: "mean" or "sif".
+        a: The `a` of the formula above; 1e-4 to 1e-3 in the paper.
+        remove_component: Whether to take from each vector its projection on the first principal direction of the texts
+            given to `fit`, the second step of SIF.
+        lowercase: Whether to put texts into lower case; say False if the model was trained on cased words.
+        token_pattern: A regular expression of what is a word, as in `CountVectorizer`. None for runs of letters, digits
+            and marks of any script, with apostrophes inside ("don't").
+        tokenizer: A function from a text to its words, instead of the pattern.
+
+    Attributes:
+        word_probs_: The share p(w) of each word in the texts given to `fit`.
+        component_: The direction that is taken out, float32 (dims,), or None.
+
+    >>> vectorizer = PBoSVectorizer(weighting="sif").fit(["a higher tower", "a lower tower"])
+    >>> vectorizer.word_probs_["tower"]
+    0.3333333333333333
+    """
+
+    def __init__(
+        self,
+        model: Model | str | os.PathLike[str] | None = None,
+        *,
+        weighting: str = "mean",
+        a: float = 1e-3,
+        remove_component: bool = False,
+        lowercase: bool = True,
+        token_pattern: str | None = None,
+        tokenizer: Callable[[str], Iterable[str]] | None = None,
+    ) -> None:
+        self.model = model
+        self.weighting = weighting
+        self.a = a
+        self.remove_component = remove_component
+        self.lowercase = lowercase
+        self.token_pattern = token_pattern
+        self.tokenizer = tokenizer
+
+    def fit(self, X: Any, y: Any = None) -> PBoSVectorizer:
+        """Learn how frequent words are and, if asked for, the first principal direction.
+
+        Args:
+            X: A list, an array, a column of pandas, polars or Arrow, of texts; or a table with one column.
+            y: Not used.
+        """
+        if self.weighting not in ("mean", "sif"):
+            raise InputError(f"weighting must be 'mean' or 'sif', got {self.weighting!r}")
+        if not self.a > 0:
+            raise InputError(f"a must be greater than 0, got {self.a!r}")
+        texts = strings_of(X, "text")
+        self._get_model()
+        counts = Counter(chain.from_iterable(self._words_of(texts)))
+        total = counts.total()
+        self.word_probs_ = {word: count / total for word, count in counts.items()}
+        self.component_ = None
+        if self.remove_component:
+            self.component_ = principal_directions(self._averages(texts), 1)[:, 0]
+        return self
+
+    def transform(self, X: Any) -> FloatMatrix:
+        """Return the vectors of texts, float32 (n_texts, dims)."""
+        check_is_fitted(self, "word_probs_")
+        vectors = self._averages(strings_of(X, "text"))
+        if self.component_ is not None:
+            vectors -= np.outer(vectors @ self.component_, self.component_)
+        return vectors
+
+    def _words_of(self, texts: list[str]) -> Iterator[list[str]]:
+        """Yield the words of each text."""
+        split: Callable[[str], Iterable[str]] = self.tokenizer or words_of
+        if self.tokenizer is None and self.token_pattern is not None:
+            split = re.compile(self.token_pattern).findall
+        for text in texts:
+            yield [word for word in split(text.lower() if self.lowercase else text) if word]
+
+    def _averages(self, texts: list[str]) -> FloatMatrix:
+        """Average the weighted vectors of each text's words."""
+        vectors = np.zeros((len(texts), self._n_features_out), np.float32)
+        for first in range(0, len(texts), TEXTS):
+            part = slice(first, first + TEXTS)
+            vectors[part] = self._average(list(self._words_of(texts[part])))
+        return vectors
+
+    def _average(self, texts: list[list[str]]) -> FloatMatrix:
+        columns: dict[str, int] = {}
+        for word in chain.from_iterable(texts):
+            columns.setdefault(word, len(columns))
+        vectors = self._get_model().embed(columns)  # (n_distinct, dims)
+        known = np.asarray(vectors.any(axis=1), np.float32)
+        weights = known
+        if self.weighting == "sif":
+            probs = np.array([self.word_probs_.get(word, 0.0) for word in columns])
+            weights = (self.a / (self.a + probs)).astype(np.float32)
+        which = np.array([columns[word] for word in chain.from_iterable(texts)], np.intp)
+        ends = np.cumsum([0, *map(len, texts)])
+        shape = (len(texts), len(columns))
+        sums = csr_matrix((weights[which], which, ends), shape) @ vectors
+        lengths = csr_matrix((known[which], which, ends), shape) @ np.ones(len(columns), np.float32)
+        averages: FloatMatrix = sums / np.maximum(lengths, 1)[:, None]
+        return averages
+
+
+def strings_of(X: Any, what: str) -> list[str]:
+    """Return a column of strings as a list; a table has to have one column."""
+    if isinstance(X, (str, bytes)):
+        raise InputError(f"expected many {what}s, got one string: {X!r}; put it in a list")
+    if len(getattr(X, "shape", ())) == 2:
+        if X.shape[1] != 1:
+            raise InputError(f"expected one column of {what}s, got {X.shape[1]}; choose one")
+        X = np.asarray(X)[:, 0]
+    elif hasattr(X, "to_pylist"):  # Arrow
+        X = X.to_pylist()
+    elif not isinstance(X, Iterable):
+        raise InputError(f"expected {what}s (a list or column of str), got {type(X).__name__}")
+    items = X.tolist() if hasattr(X, "tolist") else list(X)
+    if items and all(isinstance(item, (list, tuple)) and len(item) == 1 for item in items):
+        items = [item[0] for item in items]  # a table as lists
+    for at, item in enumerate(items):
+        if not isinstance(item, str):
+            raise InputError(f"{what} {at} is not a str but {type(item).__name__}: {item!r}; fill or drop missing ones")
+    return items
+
+
+class WordCharacters(dict[int, str]):
+    """A table for str.translate that leaves letters, digits, marks and joiners of any script, and blanks all else."""
+
+    def __missing__(self, code: int) -> str:
+        category = unicodedata.category(chr(code))
+        blank = category[0] in "PSZ" or category == "Cc"
+        self[code] = " " if blank and chr(code) not in APOSTROPHES else chr(code)
+        return self[code]
+
+
+WORD_CHARACTERS = WordCharacters()
+
+
+def words_of(text: str) -> list[str]:
+    """Split a text into words.
+
+    >>> words_of("Don't say 'naïve' -- say हिन्दी!")
+    ["Don't", 'say', 'naïve', 'say', 'हिन्दी']
+    """
+    return [word for part in text.translate(WORD_CHARACTERS).split() if (word := part.strip(APOSTROPHES))]
