@@ -1,0 +1,153 @@
+"""Find the right word for a misspelled one: vectors beside edit distance and difflib.
+
+    python benchmarks/typos.py            # prints the tables of docs/recipes/typo-search.md, in some minutes
+
+The words to find are the first 10,000 of the embedded English model. A typo is one of them, of at least five letters,
+with one random edit (or two), such that it is no word itself.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import random
+import string
+import time
+from functools import partial
+
+import numba
+import numpy as np
+
+import pbos
+from pbos.kernels.edit_distance import distance_within
+from pbos.model import unit_rows
+from pbos.text import encode
+
+EDITS = ("deletion", "insertion", "substitution", "swap")
+SHORTLIST = 100  # words that difflib looks at after the search by vectors
+
+
+def misspell(word: str, edit: str, rng: random.Random) -> str:
+    """Change a word by one edit at a random place."""
+    at, letter = rng.randrange(len(word) - (edit == "swap")), rng.choice(string.ascii_lowercase)
+    if edit == "swap":
+        return word[:at] + word[at + 1] + word[at] + word[at + 2 :]
+    new = {"deletion": "", "insertion": letter + word[at], "substitution": letter}[edit]
+    return word[:at] + new + word[at + 1 :]
+
+
+def make_typos(words: list[str], n: int, edits: int, seed: int) -> list[tuple[str, str, str]]:
+    """Return n times (typo, word, kind of its last edit); the kinds take turns."""
+    rng, known = random.Random(seed), set(words)
+    candidates = [word for word in words if len(word) >= 5 and word.isascii() and word.isalpha()]
+    typos: list[tuple[str, str, str]] = []
+    while len(typos) < n:
+        word, edit = rng.choice(candidates), EDITS[len(typos) % len(EDITS)]
+        typo = word
+        for kind in [*rng.choices(EDITS, k=edits - 1), edit]:
+            typo = misspell(typo, kind, rng)
+        if typo not in known:
+            typos.append((typo, word, edit))
+    return typos
+
+
+def with_typos(words: list[str], vectors, left_out: set[str], seed: int):
+    """Return words and vectors with one typo of each kind for each word, which gets that word's vector."""
+    rng, known = random.Random(seed), {*words, *left_out}
+    rows = {}
+    for row, word in enumerate(words):
+        for edit in EDITS if len(word) > 1 else ():
+            typo = misspell(word, edit, rng)
+            if typo and typo not in known:
+                rows.setdefault(typo, row)
+    return [*words, *rows], np.concatenate([vectors, vectors[list(rows.values())]])
+
+
+def by_vectors(model, units, queries, n=10):
+    """Return the rows of the n words nearest to each query by cosine, nearest first."""
+    near = unit_rows(model.embed(queries)) @ units.T
+    best = np.argpartition(-near, n, axis=1)[:, :n]
+    return np.take_along_axis(best, np.argsort(-np.take_along_axis(near, best, 1), axis=1, kind="stable"), 1)
+
+
+def by_difflib(words, row_of, queries, shortlists=None):
+    """Return the rows of the 10 words that difflib finds closest, among all or in a shortlist; -1 for none."""
+    found = np.full((len(queries), 10), -1)
+    for at, query in enumerate(queries):
+        among = words if shortlists is None else [words[row] for row in shortlists[at]]
+        close = difflib.get_close_matches(query, among, 10, **({} if shortlists is None else {"cutoff": 0}))
+        found[at, : len(close)] = [row_of[word] for word in close]
+    return found
+
+
+@numba.njit(nogil=True)
+def edit_distances(query, codes, offsets, limit, distances):
+    """Write the Levenshtein distance of a query to each word, or limit + 1 where it is larger."""
+    line = np.empty(256, np.int64)
+    for row in range(distances.size):
+        word = codes[offsets[row] : offsets[row + 1]]
+        far = abs(word.size - query.size) > limit
+        distances[row] = limit + 1 if far else distance_within(query, word, limit, line)
+
+
+def by_edits(vocabulary, queries, limit):
+    """Return the rows of the 10 words of fewest edits; of equals the more frequent, which stand first."""
+    found = np.empty((len(queries), 10), np.int64)
+    distances = np.empty(vocabulary.offsets.size - 1, np.int64)
+    for at, query in enumerate(queries):
+        edit_distances(encode([query]).codes, *vocabulary, limit, distances)
+        found[at] = np.argsort(distances, kind="stable")[:10]
+    return found
+
+
+def recalls(found, right):
+    """Return recall@1 and recall@10, in percent, as text."""
+    hits = found == right[:, None]
+    return f"{100 * hits[:, 0].mean():.1f} / {100 * hits.any(axis=1).mean():.1f}"
+
+
+def measure(size: int, n: int, n_difflib: int, seed: int) -> None:
+    """Print the recall of each way, over all typos and by the kind of the (last) edit, and the time of a query."""
+    english = pbos.load()
+    words, row_of = english.words[:size], {word: row for row, word in enumerate(english.words[:size])}
+    vectors, vocabulary = english.embed(words), encode(words)
+    typos = {edits: make_typos(words, n, edits, seed) for edits in (1, 2)}
+    asked = {typo for some in typos.values() for typo, _, _ in some}
+    models = {
+        "the embedded model": english,
+        "a model of the words": pbos.train((words, vectors)),
+        "a model of the words and of typos": pbos.train(with_typos(words, vectors, asked, seed + 1)),
+    }
+    by_edits(vocabulary, ["compile"], 3)
+    print(f"| search | edits | typos | all: recall@1 / @10 | {' | '.join(EDITS)} | a query |\n|{'---|' * 9}")
+    for edits, some in typos.items():
+        queries = [typo for typo, _, _ in some]
+        right = np.array([row_of[word] for _, word, _ in some])
+        kinds = np.array([kind for _, _, kind in some])
+        ways = {}
+        for name, model in models.items():
+            units = unit_rows(model.embed(words))
+            ways[name] = partial(by_vectors, model, units)
+        ways[f"the last, then difflib among the first {SHORTLIST}"] = lambda queries, model=model, units=units: (
+            by_difflib(words, row_of, queries, by_vectors(model, units, queries, SHORTLIST))
+        )
+        ways["edit distance"] = partial(by_edits, vocabulary, limit=edits + 2)
+        ways["difflib among all"] = lambda queries: by_difflib(words, row_of, queries[:n_difflib])
+        for name, way in ways.items():
+            start = time.perf_counter()
+            found = way(queries)
+            ms = 1e3 * (time.perf_counter() - start) / len(found)
+            answers, of_kinds = right[: len(found)], kinds[: len(found)]
+            parts = [recalls(found[of_kinds == kind], answers[of_kinds == kind]) for kind in EDITS]
+            cells = [name, edits, f"{len(found):,}", recalls(found, answers), *parts, f"{ms:.2g} ms"]
+            print(f"| {' | '.join(map(str, cells))} |", flush=True)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--words", type=int, default=10_000, help="words to find")
+    parser.add_argument("--typos", type=int, default=2000, help="typos of each number of edits")
+    parser.add_argument("--difflib", type=int, default=400, help="how many of them for difflib, which is slow")
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    measure(options.words, options.typos, options.difflib, options.seed)
