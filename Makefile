@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint bench quality reproduce english docs clean
+.PHONY: demo test lint bench quality reproduce english docs site clean
 
 demo: .venv/base  ## look at one word with the embedded model
 	@printf '\n$$ pbos explain unfriendliest\n' && $(BIN)/pbos explain unfriendliest
@@ -32,6 +32,9 @@ english: .venv/dev  ## make the embedded model again
 
 docs: .venv/dev  ## write docs/cli.md again, from --help
 	$(BIN)/python scripts/make_cli_docs.py
+
+site: .venv/dev  ## build the documentation as a site, into site/
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 clean:
 	rm -rf .venv

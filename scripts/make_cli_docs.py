@@ -2,30 +2,45 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
 import subprocess
 import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
-COMMANDS = (
-    *("", "segment", "explain", "embed", "neighbors", "similarity", "train", "info", "compress", "convert", "eval"),
-    *("eval data", "eval similarity", "eval multilingual", "eval segmentation", "eval affix"),
-    *("eval tagging", "eval heldout", "eval speed", "eval reproduce"),
-)
+import typer.main
+
+from pbos.cli.app import app
+
 TARGET = Path(__file__).parents[1] / "docs" / "cli.md"
 
 
-def content() -> str:
-    """Return the page: the help of every command."""
-    environment = {**os.environ, "COLUMNS": "100", "TERMINAL_WIDTH": "100", "NO_COLOR": "1"}
-    parts = ["# The command line\n\nMade from `--help` by `make docs`.\n"]
-    for command in COMMANDS:
+def commands(group: Any, path: str = "") -> Iterator[str]:
+    """Yield the names of all commands, those of groups as "eval data"; the program itself is ""."""
+    yield path
+    for name, command in getattr(group, "commands", {}).items():
+        yield from commands(command, f"{path} {name}".strip())
+
+
+def content(names: Iterable[str] | None = None) -> str:
+    """Return the page: the help of every command, as wide and plain as on no terminal in particular."""
+    own = {"COLUMNS": "100", "TERMINAL_WIDTH": "100", "NO_COLOR": "1", "TERM": "dumb"}
+    environment = {name: value for name, value in os.environ.items() if name != "FORCE_COLOR"} | own
+    parts = [f"# The command line\n\nMade from `--help` by `make docs`. {maker()}\n"]
+    for command in commands(typer.main.get_command(app)) if names is None else names:
         arguments = [sys.executable, "-c", "import pbos.cli; pbos.cli.main()", *command.split(), "--help"]
         shown = subprocess.run(arguments, env=environment, capture_output=True, text=True, check=True).stdout
         shown = shown.replace("Usage: -c", "Usage: pbos")
         lines = "\n".join(line.rstrip() for line in shown.strip().splitlines())
         parts.append(f"## {f'pbos {command}'.strip()}\n\n```text\n{lines}\n```\n")
     return "\n".join(parts)
+
+
+def maker() -> str:
+    """Return a comment that says which version of typer laid out the help."""
+    return f"<!-- typer {importlib.metadata.version('typer')} -->"
 
 
 if __name__ == "__main__":

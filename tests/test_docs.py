@@ -1,49 +1,298 @@
-"""What the documents say is so."""
+"""What the documents say is so: every block of code in them runs, every link leads somewhere, the site builds."""
 
 import doctest
+import gzip
+import io
 import os
 import re
+import shlex
+import shutil
 import subprocess
 import sys
+import textwrap
+import warnings
 import zipfile
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 import pbos
+from pbos.cli import main
+from pbos.cli.common import prepare
 
 ROOT = Path(__file__).parents[1]
+PAGES = ("README.md", "CONTRIBUTING.md", *sorted(str(p.relative_to(ROOT)) for p in (ROOT / "docs").rglob("*.md")))
+READ_ONLY = {"text", "json", "toml", "ini", "yaml"}  # languages of blocks that are for reading
+REASONS = {  # why a block may be left out
+    "installs packages",
+    "needs a download",
+    "needs a GPU",
+    "needs the data of the evaluation",
+    "runs until it is stopped",
+    "takes minutes",
+}
+COMPILING = re.compile(r"pbos: compiling for this machine.*\n")  # which is said the first time only
+FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 sys.path.insert(0, str(ROOT / "scripts"))
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/how-it-works.md"])
-def test_python_sessions_give_what_they_show(page):
-    results = doctest.testfile(str(ROOT / page), module_relative=False, optionflags=doctest.NORMALIZE_WHITESPACE)
-    assert results.attempted > 0
-    assert results.failed == 0
+# Blocks ---------------------------------------------------------------------------------------------------------------
 
 
-def test_readme_commands_print_what_it_shows(tmp_path):
-    """Every `$ pbos ...` in README is followed by its output."""
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"```console\n(.*?)```", text, re.DOTALL)
-    sessions = [part.split("\n", 1) for block in blocks for part in block.split("$ ")[1:]]
-    assert sessions
-    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
-    for command, expected in sessions:
-        done = subprocess.run(command, shell=True, cwd=tmp_path, env=environment, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-        assert done.stdout.strip() == expected.strip(), command
+class Block(NamedTuple):
+    """A block of code between fences."""
+
+    line: int
+    language: str
+    text: str
+    not_run: str | None  # the reason that a comment before it gives
 
 
-def test_cli_page_names_every_command_and_option():
+MARK = re.compile(r"<!-- not run in the tests: (.*?) -->\s*\Z")
+FENCE = re.compile(r"^( *)```(\w*).*\n((?:.*\n)*?)\1```$", re.MULTILINE)
+
+
+def blocks_of(page):
+    found = []
+    for fence in FENCE.finditer(page):
+        mark = MARK.search(page, 0, fence.start())
+        line = page.count("\n", 0, fence.start()) + 2
+        found.append(Block(line, fence[2], textwrap.dedent(fence[3]), mark and mark[1]))
+    assert page.count("```") == 2 * len(found), "a fence is not closed"
+    marks = page.count("<!-- not run in the tests")
+    assert marks == sum(block.not_run is not None for block in found), "a comment on tests stands before no block"
+    return found
+
+
+def run_page(page, name, folder):
+    """Run the blocks of a page in order, in one folder and with one set of Python names."""
+    names = {"__name__": "__main__"}
+    for block in blocks_of(page):
+        place = f"{name}, line {block.line}"
+        if block.not_run is not None:
+            assert block.not_run in REASONS, f"{place}: {block.not_run!r} is none of the reasons {sorted(REASONS)}"
+        elif block.language == "python" and ">>>" in block.text:
+            run_session(block, names, name)
+        elif block.language == "python":
+            exec(compile(block.text, place, "exec"), names)
+        elif block.language == "sh":
+            code, written = in_shell(block.text, folder)
+            assert code == 0, f"{place}: {written}"
+        elif block.language == "console":
+            run_console(block, folder, place)
+        else:
+            assert block.language in READ_ONLY, f"{place}: name the language: python, sh, console, or for reading text"
+
+
+def run_session(block, names, name):
+    session = doctest.DocTestParser().get_doctest(block.text, names, name, name, block.line - 1)
+    report = []
+    result = doctest.DocTestRunner(optionflags=FLAGS).run(session, out=report.append, clear_globs=False)
+    names.update(session.globs)
+    assert result.failed == 0, "".join(report)
+
+
+def run_console(block, folder, place):
+    """Compare what each `$ command` writes, to either stream, with what stands below it."""
+    assert block.text.startswith("$ "), f"{place}: a console block begins with $ and a command"
+    for part in re.split(r"^\$ ", block.text, flags=re.MULTILINE)[1:]:
+        command, expected = re.fullmatch(r"((?:.*\\\n)*.*\n)((?:.*\n)*)", part).groups()
+        _, written = in_shell(command, folder)
+        same = doctest.OutputChecker().check_output(expected.strip(), written.strip(), doctest.ELLIPSIS)
+        assert same, f"{place}: {command}{written}"
+
+
+def in_shell(script, folder):
+    """Run a script and return its exit code and what it wrote, to either stream.
+
+    One that is nothing but plain `pbos` commands runs in this process, which saves starting Python for each.
+    """
+    lines = [line for line in script.splitlines() if shlex.split(line, comments=True)]
+    if all(re.match(r"pbos [^|<>&;$`*?(){}\\~]*$", line) for line in lines):
+        return in_this_process(lines)
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", script],
+        cwd=folder,
+        env={**os.environ, "PATH": path},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    return done.returncode, COMPILING.sub("", done.stdout)
+
+
+def in_this_process(commands):
+    written = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)
+    code = 0
+    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
+        warnings.simplefilter("default", pbos.PbosWarning)  # in the other tests it is an error
+        patch.setattr(sys, "stdout", written)
+        patch.setattr(sys, "stderr", written)
+        for command in commands:
+            prepare.cache_clear()  # it has warnings shown in the way of the command line
+            patch.setattr(sys, "argv", shlex.split(command, comments=True))
+            try:
+                main()
+            except SystemExit as stop:
+                code = code or stop.code or 0
+    return code, COMPILING.sub("", written.buffer.getvalue().decode())
+
+
+@pytest.fixture(scope="module")
+def small_files(tmp_path_factory):
+    """The files that pages name as the reader's own, in small; what else they name they make themselves."""
+    folder = tmp_path_factory.mktemp("files")
+    model = pbos.load()
+    words = [word for word in model.words[:1200] if word.isalpha()][:1000]
+    vectors = pbos.WordVectors(words, model.embed(words)[:, :8])
+    vectors.write(folder / "vectors.vec")
+    vectors.write(folder / "glove.840B.300d.txt", format="glove")
+    (folder / "words.txt").write_text("".join(f"{word}\n" for word in words[:50]))
+    (folder / "unigram_freq.csv").write_text("".join(f"{word},{1000 - at}\n" for at, word in enumerate(words)))
+    for name in ("my-model", "my-german-model", "my-turkish-model"):
+        pbos.train(vectors, lam=0.01, limit=300).save(folder / name)
+
+    twos = [words[at : at + 2] for at in range(0, 60, 2)]
+    pairs = "".join(f"{one}\t{two}\t{score % 11}\n" for score, (one, two) in enumerate(twos))
+    sentences = "".join(f"{one}\tNOUN\n{two}\tVERB\n\n" for one, two in twos)
+    names = ["wordsim353.tab", "rareword.txt", "card660.tsv", "simlex999.txt"]
+    names += [f"multilingual/{name}-german.txt" for name in ("wordsim353", "simlex")]
+    names += [f"multilingual/wordsim353-german-{kind}.txt" for kind in ("rel", "sim")]
+    (folder / "pairs.tsv").write_text(pairs)
+    data = folder / "my-data"
+    (data / "similarity" / "multilingual").mkdir(parents=True)
+    (data / "ud-pos").mkdir()
+    for name in names:
+        (data / "similarity" / name).write_text(pairs)
+    for part in ("train", "dev", "test"):
+        (data / "ud-pos" / f"tr.{part}.tsv.gz").write_bytes(gzip.compress(sentences.encode()))
+    header = "affix\tstem\tstemPOS\tderived\tderivedPOS\ttype\n"
+    rows = [
+        ("-er", "use", "user"),
+        ("-ion", "act", "action"),
+        ("-er", "report", "reporter"),
+        ("-al", "nation", "national"),
+    ]
+    (data / "affix_complete_set.txt").write_text(header + "".join(f"{a}\t{s}\tv\t{w}\tn\t-\n" for a, s, w in rows))
+    return folder
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_block_of_a_page_runs_and_gives_what_it_shows(page, small_files, tmp_path, monkeypatch):
+    folder = tmp_path / "here"
+    shutil.copytree(small_files, folder)
+    monkeypatch.chdir(folder)
+    monkeypatch.delenv("PBOS_DATA", raising=False)
+    run_page((ROOT / page).read_text(encoding="utf-8"), page, folder)
+
+
+@pytest.mark.parametrize(
+    ("page", "what"),
+    [
+        ("```python\n>>> 1 + 1\n3\n```\n", "1 + 1"),
+        ("```python\nx = 1\n```\n\n```python\nassert x == 2\n```\n", ""),
+        ("```python\n>>> x = 1\n```\n```python\nassert x == 2\n```\n", ""),
+        ("```sh\ntest -e nowhere\n```\n", "line 2"),
+        ("```sh\nfalse | true\n```\n", "line 2"),
+        ("```console\n$ echo one\none\n$ echo two\nthree\n```\n", "echo two"),
+        ("```console\n$ echo one >&2\n```\n", "echo one"),
+        ("```console\n$ pbos segment -m nowhere higher\n```\n", "nowhere"),
+        ("- a list\n\n    ```sh\n    false\n    ```\n", "line 4"),
+        ("```\n>>> 1 + 1\n3\n```\n", "name the language"),
+        ("```bash\nfalse\n```\n", "name the language"),
+        ("<!-- not run in the tests: too lazy -->\n```sh\nfalse\n```\n", "too lazy"),
+        ("<!-- not run in the tests: takes minutes -->\n\nText.\n\n```sh\ntrue\n```\n", "before no block"),
+        ("```sh\nfalse\n", "not closed"),
+    ],
+)
+def test_a_block_that_is_wrong_is_found(page, what, tmp_path):
+    with pytest.raises(AssertionError, match=re.escape(what)):
+        run_page(page, "page", tmp_path)
+
+
+def test_a_block_may_be_left_out_for_a_known_reason(tmp_path):
+    run_page("<!-- not run in the tests: takes minutes -->\n\n```sh\nfalse\n```\n", "page", tmp_path)
+    run_page("```text\nfalse\n```\n", "page", tmp_path)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_sessions_stand_in_blocks_and_extras_exist(page):
+    text = (ROOT / page).read_text(encoding="utf-8")
+    assert ">>>" not in FENCE.sub("", text)
+    settings = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    extras = re.findall(
+        r"^(\w+) = \[", settings.split("[project.optional-dependencies]")[1].split("\n[")[0], re.MULTILINE
+    )
+    assert "eval" in extras
+    for named in re.findall(r"pbos\[([\w,]+)\]", text):
+        assert set(named.split(",")) <= set(extras)
+
+
+# Pages that are made --------------------------------------------------------------------------------------------------
+
+
+def test_cli_page_is_what_help_says():
+    """Made by the same version of typer the page is equal; another one lays out and names types in its own way."""
     import make_cli_docs
 
     def names(text):
         sections = re.split(r"^## ", text, flags=re.MULTILINE)[1:]
         return {section.split("\n")[0]: set(re.findall(r"(?<![\w-])--?[a-z][\w-]*", section)) for section in sections}
 
-    assert names((ROOT / "docs" / "cli.md").read_text(encoding="utf-8")) == names(make_cli_docs.content())
+    page, made = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8"), make_cli_docs.content()
+    assert names(page) == names(made), "run `make docs`"
+    if make_cli_docs.maker() in page:
+        assert page == made, "run `make docs`"
+
+
+def test_cli_page_is_the_same_in_any_terminal(monkeypatch):
+    import make_cli_docs
+
+    wide = make_cli_docs.content(["segment"])
+    for name, value in (("COLUMNS", "40"), ("TERMINAL_WIDTH", "40"), ("FORCE_COLOR", "1"), ("TERM", "xterm")):
+        monkeypatch.setenv(name, value)
+    assert make_cli_docs.content(["segment"]) == wide
+
+
+def test_the_picture_of_a_lattice_is_what_the_page_says():
+    drawn = pbos.load().lattice("rehydrating").svg()
+    assert (ROOT / "docs" / "rehydrating.svg").read_text(encoding="utf-8") == drawn
+
+
+# The site -------------------------------------------------------------------------------------------------------------
+
+
+def test_the_site_builds_and_fetches_nothing_from_elsewhere(tmp_path):
+    """Strict: every link and anchor inside of it leads somewhere, every page is in the navigation."""
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path / "site")]
+    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    built = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert built.returncode == 0, built.stderr
+    pages = list((tmp_path / "site").rglob("*.html"))
+    assert len(pages) > len(PAGES) - 2  # README is for the repository, the rest for both
+    for page in pages:
+        tags = re.findall(r"<(?:script|link|img|iframe|source)\b[^>]*>", page.read_text(encoding="utf-8"))
+        assert not [tag for tag in tags if re.search(r"""(?:src|href)=["']?(?:https?:)?//""", tag)], page
+    for style in (tmp_path / "site").rglob("*.css"):
+        assert not re.search(r"@import|url\([\"']?(?:https?:)?//", style.read_text(encoding="utf-8")), style
+
+
+def test_the_reference_has_every_public_name():
+    reference = (ROOT / "docs" / "api" / "index.md").read_text(encoding="utf-8")
+    assert set(pbos.__all__) <= set(re.findall(r"^::: pbos\.(\w+)$", reference, re.MULTILINE))
+
+
+def test_links_in_the_repository_lead_somewhere():
+    for page in (*PAGES, "CHANGELOG.md", "benchmarks/README.md", "results/README.md"):
+        text = FENCE.sub("", (ROOT / page).read_text(encoding="utf-8"))
+        for link in re.findall(r"\]\(([^)#]+)[^)]*\)", text):
+            assert link.startswith("https://") or ((ROOT / page).parent / link).exists(), f"{page}: {link}"
+
+
+# The package ----------------------------------------------------------------------------------------------------------
 
 
 def test_public_names():
@@ -53,17 +302,6 @@ def test_public_names():
         assert getattr(pbos, name).__doc__
     with pytest.raises(AttributeError, match="has no attribute 'nonsense'"):
         pbos.nonsense  # noqa: B018
-
-
-def test_links_lead_somewhere():
-    for page in [
-        ROOT / "README.md",
-        ROOT / "CONTRIBUTING.md",
-        *(ROOT / "docs").glob("*.md"),
-        ROOT / "benchmarks" / "README.md",
-    ]:
-        for link in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):
-            assert link.startswith("https://") or (page.parent / link).exists(), f"{page.name}: {link}"
 
 
 def test_changelog_starts_with_unreleased():
