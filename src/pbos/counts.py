@@ -39,6 +39,10 @@ COUNT_NAMES = ("count", "counts", "freq", "frequency", "n", "occurrences")
 class WordCounts:
     """Words and how often each occurs, in the order given; a word met again adds to its count.
 
+    Attributes:
+        words: The words, each once.
+        counts: How often each occurs, float64 (n_words,).
+
     >>> list(WordCounts(["high", "low", "high"], [3, 2, 1]))
     [('high', 4.0), ('low', 2.0)]
     """

@@ -21,9 +21,11 @@ UNIFORMS = 1 << 20  # random numbers drawn at a time, for samples
 
 
 class Segmentation(NamedTuple):
-    """One way to cut a word, and its probability p(g|w) among all ways to cut that word.
+    """One way to cut a word.
 
-    The pieces are without boundary marks: together they are the word.
+    Attributes:
+        pieces: Its pieces, without boundary marks: together they are the word.
+        probability: p(g|w), among all ways to cut that word.
     """
 
     pieces: tuple[str, ...]
@@ -34,17 +36,23 @@ class Segmentation(NamedTuple):
 
 
 class Span(NamedTuple):
-    """A subword at a place of a word: `word[start:end]`, in code points."""
+    """A subword at a place of a word.
+
+    Attributes:
+        start: Where it begins, in code points of `Lattice.word`.
+        end: Where it ends: it is `word[start:end]`.
+        subword: The subword.
+        prob: p_s, the subword's probability in the language.
+        posterior: The total probability of the segmentations that contain this span.
+        weight: Its share in the word's vector; 0 if it owns none.
+    """
 
     start: int
     end: int
     subword: str
     prob: float
-    """p_s, the subword's probability in the language."""
     posterior: float
-    """The total probability of the segmentations that contain this span."""
     weight: float
-    """Its share in the word's vector; 0 if it owns none."""
 
 
 def check_n(n: int) -> None:

@@ -48,6 +48,10 @@ NUMBER = re.compile(rb"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?|nan|inf(?:inity
 class WordVectors:
     """Words and their vectors, row by row: no word is empty or there twice, no value is NaN or infinite.
 
+    Attributes:
+        words: The words.
+        vectors: Their vectors, float32 (n_words, dims).
+
     >>> vectors = WordVectors(["high", "higher"], np.eye(2))
     >>> vectors["higher"]
     array([0., 1.], dtype=float32)

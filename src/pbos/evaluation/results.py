@@ -27,7 +27,13 @@ class Embedder(Protocol):
 
 @dataclass(frozen=True)
 class Score:
-    """A figure with its 95 % bootstrap interval (None where the sample does not allow one)."""
+    """A figure with its 95 % bootstrap interval.
+
+    Attributes:
+        value: The figure.
+        low: Where the interval begins; None where the sample does not allow one.
+        high: Where it ends.
+    """
 
     value: float
     low: float | None = None
