@@ -32,6 +32,7 @@ REASONS = {  # why a block may be left out
     "runs until it is stopped",
     "takes minutes",
 }
+INSTALL = re.compile(r'^pip install "?pbos\b.*\n', re.MULTILINE)  # not run; that its extras exist is checked
 COMPILING = re.compile(r"pbos: compiling for this machine.*\n")  # which is said the first time only
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 sys.path.insert(0, str(ROOT / "scripts"))
@@ -77,7 +78,7 @@ def run_page(page, name, folder):
         elif block.language == "python":
             exec(compile(block.text, place, "exec"), names)
         elif block.language == "sh":
-            code, written = in_shell(block.text, folder)
+            code, written = in_shell(INSTALL.sub("", block.text), folder)
             assert code == 0, f"{place}: {written}"
         elif block.language == "console":
             run_console(block, folder, place)
@@ -196,6 +197,7 @@ def test_every_block_of_a_page_runs_and_gives_what_it_shows(page, small_files, t
         ("```python\nx = 1\n```\n\n```python\nassert x == 2\n```\n", ""),
         ("```python\n>>> x = 1\n```\n```python\nassert x == 2\n```\n", ""),
         ("```sh\ntest -e nowhere\n```\n", "line 2"),
+        ("```sh\npip install pbos\nfalse\n```\n", "line 2"),
         ("```sh\nfalse | true\n```\n", "line 2"),
         ("```console\n$ echo one\none\n$ echo two\nthree\n```\n", "echo two"),
         ("```console\n$ echo one >&2\n```\n", "echo one"),
@@ -216,6 +218,7 @@ def test_a_block_that_is_wrong_is_found(page, what, tmp_path):
 def test_a_block_may_be_left_out_for_a_known_reason(tmp_path):
     run_page("<!-- not run in the tests: takes minutes -->\n\n```sh\nfalse\n```\n", "page", tmp_path)
     run_page("```text\nfalse\n```\n", "page", tmp_path)
+    run_page('```sh\npip install "pbos[eval]"  # and nothing else\n```\n', "page", tmp_path)
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -276,6 +279,8 @@ def test_the_site_builds_and_fetches_nothing_from_elsewhere(tmp_path):
     for page in pages:
         tags = re.findall(r"<(?:script|link|img|iframe|source)\b[^>]*>", page.read_text(encoding="utf-8"))
         assert not [tag for tag in tags if re.search(r"""(?:src|href)=["']?(?:https?:)?//""", tag)], page
+    for page in (tmp_path / "site" / "api").rglob("*.html"):
+        assert "<blockquote>" not in page.read_text(encoding="utf-8"), f"{page}: a session that is no block of code"
     for style in (tmp_path / "site").rglob("*.css"):
         assert not re.search(r"@import|url\([\"']?(?:https?:)?//", style.read_text(encoding="utf-8")), style
 
