@@ -30,8 +30,9 @@ reproduce: .venv/dev  ## compute every table of the paper but for KVQ-FH, or go 
 english: .venv/dev  ## make the embedded model again
 	$(BIN)/python scripts/make_english.py ../shared/data/vectors/minilm-en
 
-docs: .venv/dev  ## write docs/cli.md again, from --help
+docs: .venv/dev  ## write again what is made in docs/: cli.md, from --help, and the picture of a lattice
 	$(BIN)/python scripts/make_cli_docs.py
+	$(BIN)/pbos explain rehydrating --svg docs/rehydrating.svg > /dev/null
 
 site: .venv/dev  ## build the documentation as a site, into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict

@@ -262,7 +262,7 @@ def test_cli_page_is_the_same_in_any_terminal(monkeypatch):
 
 def test_the_picture_of_a_lattice_is_what_the_page_says():
     drawn = pbos.load().lattice("rehydrating").svg()
-    assert (ROOT / "docs" / "rehydrating.svg").read_text(encoding="utf-8") == drawn
+    assert (ROOT / "docs" / "rehydrating.svg").read_text(encoding="utf-8") == drawn, "run `make docs`"
 
 
 # The site -------------------------------------------------------------------------------------------------------------
