@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import sys
 import unicodedata
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
@@ -156,6 +157,70 @@ def surrogate_error(words: list[str], first: int) -> InputError:
                     "which is no character; decode the text with its right encoding or drop the word"
                 )
     raise AssertionError("no surrogate found")
+
+
+class CodeTable:
+    """What becomes of each code point of a word in one Unicode form, whatever stands beside it.
+
+    With it, words need not become Python strings to be normalised. Entries are found when a code point is first met.
+    """
+
+    # An entry is a new code point, with these flags:
+    KNOWN = 1 << 31  # the entry has been found
+    SEPARATES = 1 << 30  # punctuation, a symbol or a space: `mark_parts` puts marks around it
+    CHANGES = 1 << 29  # no such code point: a word that holds this one has to be normalised as a whole
+
+    def __init__(self, form: str) -> None:
+        check_normalization(form)
+        self.form = form
+        self._entries = np.zeros(sys.maxunicode + 1, np.uint32)
+
+    @classmethod
+    @functools.cache
+    def of(cls, form: str) -> CodeTable:
+        """Return the table of a form: the same one each time, so that it fills up."""
+        return cls(form)
+
+    def entries(self, codes: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
+        """Return the entries of code points."""
+        entries = np.take(self._entries, codes)
+        new = np.unique(codes[entries == 0])
+        if not new.size:
+            return entries
+        self._entries[new] = [self.find(code) for code in new.tolist()]
+        return np.take(self._entries, codes)
+
+    def find(self, code: int) -> int:
+        """Find the entry of a code point.
+
+        >>> chr(CodeTable("casefold").find(ord("Ö")) - CodeTable.KNOWN)
+        'ö'
+        """
+        character = chr(code)
+        if self.form != "none":
+            character = NORMALIZATIONS[self.form](character)
+            if len(character) != 1 or may_join(character):
+                return self.KNOWN | self.CHANGES
+        separates = len(INNER_MARKS[ord(character)]) > 1
+        return self.KNOWN | (self.SEPARATES if separates else 0) | ord(character)
+
+
+def may_join(character: str) -> bool:
+    """Tell whether normalisation may join a character to what stands before it, or change its place.
+
+    >>> may_join("\u0301"), may_join("é")
+    (True, False)
+    """
+    return ord(character) >= 0x300 and (unicodedata.combining(character) > 0 or character in second_characters())
+
+
+@functools.cache
+def second_characters() -> frozenset[str]:
+    """Return the characters that are the second of a pair which Unicode writes as one."""
+    pairs = (unicodedata.decomposition(chr(code)).split() for code in range(0x20000))  # beyond lie ideographs, no pairs
+    found = {chr(int(pair[1], 16)) for pair in pairs if len(pair) == 2 and not pair[0].startswith("<")}
+    hangul = map(chr, (*range(0x1161, 0x1176), *range(0x11A8, 0x11C3)))  # vowels and finals, joined by a formula
+    return frozenset(found).union(hangul)
 
 
 def pack_strings(words: list[str]) -> PackedStrings:

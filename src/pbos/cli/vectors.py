@@ -24,6 +24,7 @@ from pbos.cli.common import (
     write_json,
 )
 
+TABLES = (".parquet", ".pq", ".arrow", ".feather", ".ipc")  # as in `pbos.adapters.arrow`, which need not be there
 BATCH = 8192  # words embedded at a time: memory stays the same for any number of words
 Writer = Callable[[list[str], Any], None]
 ThreadsOption = Annotated[int | None, typer.Option(min=1, help="How many threads; by default one a core.")]
@@ -39,31 +40,55 @@ def embed(
             "-o",
             "--output",
             metavar="FILE",
-            help="Write to a file: .npy for a float32 matrix, else text (also .gz ...).",
+            help="Write to a file: .npy for a matrix, .parquet or .arrow for a table, else text (also .gz ...).",
         ),
     ] = None,
+    column: Annotated[
+        str | None, typer.Option(metavar="NAME", help="In tables: the column of words; by default the only strings.")
+    ] = None,
+    vector_column: Annotated[
+        str, typer.Option(metavar="NAME", help="In tables: what to call the column of vectors.")
+    ] = "vector",
     exact: Annotated[bool, typer.Option(help="Give training words the vectors they came with.")] = False,
     threads: ThreadsOption = None,
     json: JsonOption = False,
 ) -> None:
     """Write the vector of every word: a line with the word and its numbers.
 
-    Words are streamed: any number goes through in constant memory.
+    Words are streamed: any number goes through in constant memory. Tables (Parquet, Arrow, Feather; extra arrow) keep
+    their other columns, and null stays null.
 
     \b
     Examples:
       pbos embed unfriendliest --json
       cat words.txt | pbos embed > vectors.txt
       pbos embed -i words.txt -o vectors.npy
+      pbos embed -i words.parquet --column word -o vectors.parquet
     """
+    from pbos.errors import InputError
     from pbos.progress import progress
 
+    from_table, to_table = _is_table(input), _is_table(output)
+    if column is not None and not (from_table or to_table):
+        raise InputError("--column is for tables; give it with an input or output file .parquet, .arrow or .feather")
+    if json and (to_table or (output is not None and output.suffix == ".npy")):
+        raise InputError(f"--json writes text; choose an output file that does not end in {output and output.suffix}")
     loaded = load_model(model)
+    if from_table and to_table and not words:
+        _embed_table(loaded, input, output, column, vector_column, exact, threads)
+        return
     uncovered = Uncovered()
     show = None if output else False  # where the output goes to the terminal too, a bar would be in its way
-    with _writer(output, json, loaded.dims) as write_batch, progress("embedding", None, show) as advance:
+    columns = (column if to_table and not from_table and column else "word", vector_column)
+    with _writer(output, json, loaded.dims, columns) as write_batch, progress("embedding", None, show) as advance:
         done = 0
-        for batch in batches(words_from(words, input), BATCH):
+        if from_table and not words:
+            from pbos.adapters.arrow import words_of_table
+
+            source: Iterator[str] = words_of_table(str(input), column)
+        else:
+            source = words_from(words, input)
+        for batch in batches(source, 4 * BATCH if to_table else BATCH):  # a batch is a row group of the table
             vectors = loaded.embed(batch, exact=exact, threads=threads)
             uncovered.look_at(batch, vectors)
             write_batch(batch, vectors)
@@ -72,18 +97,50 @@ def embed(
     uncovered.warn()
 
 
+def _is_table(file: Path | None) -> bool:
+    return file is not None and file.suffix in TABLES
+
+
+def _embed_table(
+    model: Any, source: Any, target: Any, column: str | None, vector_column: str, exact: bool, threads: int | None
+) -> None:
+    """Copy a table with the vectors added."""
+    from pbos.adapters.arrow import embed_table
+
+    uncovered = Uncovered()
+
+    def on_batch(words: Any, vectors: Any, valid: Any) -> None:
+        zeros = (valid & ~vectors.any(axis=1)).nonzero()[0]
+        uncovered.look_at(words.take(zeros).to_pylist(), vectors[zeros])
+
+    embed_table(
+        model,
+        source,
+        target,
+        column=column,
+        vector_column=vector_column,
+        exact=exact,
+        threads=threads,
+        on_batch=on_batch,
+    )
+    uncovered.warn()
+
+
 @contextmanager
-def _writer(output: Path | None, json: bool, dims: int) -> Iterator[Writer]:
+def _writer(output: Path | None, json: bool, dims: int, columns: tuple[str, str]) -> Iterator[Writer]:
     """Choose how batches of words and vectors are written; a file appears only when whole."""
-    from pbos.errors import InputError
     from pbos.files import write_whole
 
     if output is None:
         yield lambda words, vectors: _write_text(sys.stdout.buffer, words, vectors, json)
         sys.stdout.flush()
         return
-    if output.suffix == ".npy" and json:
-        raise InputError("--json writes text; choose an output file that does not end in .npy")
+    if _is_table(output):
+        from pbos.adapters.arrow import new_table
+
+        with new_table(output, *columns, dims) as write_batch:
+            yield write_batch
+        return
     with write_whole(output) as stream:
         if output.suffix != ".npy":
             yield lambda words, vectors: _write_text(stream, words, vectors, json)
