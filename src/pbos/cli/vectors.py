@@ -33,7 +33,12 @@ ThreadsOption = Annotated[int | None, typer.Option(min=1, help="How many threads
 def embed(
     words: WordsArgument = None,
     model: ModelOption = None,
-    input: InputOption = None,
+    input: Annotated[
+        Path | None,
+        typer.Option(
+            "-i", "--input", metavar="FILE", help="Read words from a file, one a line (- for stdin), or from a table."
+        ),
+    ] = None,
     output: Annotated[
         Path | None,
         typer.Option(
