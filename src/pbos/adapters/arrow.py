@@ -1,7 +1,8 @@
 """Arrow columns to vectors without Python strings: for pyarrow, pandas, Polars, DuckDB and Parquet (extra `arrow`).
 
-An Arrow column of strings is UTF-8 bytes and offsets; the kernels decode them themselves. The result is a column of
-vectors (a fixed-size list of float32) around the matrix that was computed, without a copy.
+An Arrow column of strings is UTF-8 bytes and offsets, which a kernel decodes; only words that Unicode normalisation may
+change become Python strings on the way. The result is a column of vectors (a fixed-size list of float32) around the
+matrix that was computed, without a copy.
 """
 
 from __future__ import annotations
@@ -257,7 +258,13 @@ def write_table(path: str | PathLike[str], schema: Any, vector_column: str) -> I
         else:
             plain = pa.schema([field.with_type(plain_type(field.type)) for field in schema], schema.metadata)
             with pa.ipc.new_file(stream, plain) as writer:
-                yield lambda batch: writer.write_batch(batch if plain == schema else batch.cast(plain))
+                yield lambda batch: writer.write_batch(cast_batch(batch, plain))
+
+
+def cast_batch(batch: Any, schema: Any) -> Any:
+    """Return a record batch with the types of a schema."""
+    columns = [column.cast(field.type) for column, field in zip(batch.columns, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def plain_type(kind: Any) -> Any:
