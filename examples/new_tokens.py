@@ -42,7 +42,7 @@ def add_tokens(path: str, words: list[str], output: str | None) -> None:
     places = tokenizer.convert_tokens_to_ids(new)
     for layer in layers(model):
         with torch.no_grad():
-            layer.weight[places] = init_embeddings(new, vocabulary, layer.weight)
+            layer.weight[places] = init_embeddings(layer, new, vocabulary)
     for word, place in zip(new, places, strict=True):
         near = ", ".join(neighbors(model.get_input_embeddings().weight, vocabulary, place, 4))
         print(f"{word}: row {place}, was {' '.join(pieces[word])}; near {near}")
@@ -79,7 +79,7 @@ def measure(path: str, hidden: int, size: int | None, seed: int) -> None:
     words, unseen = [table.words[row] for row in left], [table.words[row] for row in out]
     vocabulary = {word: row for row, word in enumerate(words)}
     matrix, true = table.vectors[left], table.vectors[out]
-    predicted = init_embeddings(unseen, vocabulary, torch.from_numpy(matrix)).numpy()
+    predicted = init_embeddings(matrix, unseen, vocabulary).numpy()
     cut = [pieces(word, vocabulary) for word in unseen]
     means = np.stack([mean_row(parts, vocabulary, matrix) for parts in cut])
     print(

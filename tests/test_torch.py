@@ -257,45 +257,53 @@ def test_new_tokens_get_what_pbos_gives_for_their_spelling(style):
     rows = matrix[len(vocabulary) - len(words) :]
 
     marked = [next(iter(reversed(vocabulary_of(style, [word])))) for word in new]
-    found = init_embeddings(marked, vocabulary, torch.from_numpy(matrix), lam=0.1)
+    found = init_embeddings(torch.from_numpy(matrix), marked, vocabulary, lam=0.1)
     center = rows.mean(axis=0)
     composed = pbos.train((words, rows - center), lam=0.1).embed(new)
     usual = np.median(np.linalg.norm(rows - center, axis=1))
     expected = center + composed / np.linalg.norm(composed, axis=1, keepdims=True) * usual
     np.testing.assert_allclose(found.numpy(), expected, atol=1e-4)
-    plain = init_embeddings(new, vocabulary, torch.from_numpy(matrix), lam=0.1)
+    plain = init_embeddings(matrix, new, vocabulary, lam=0.1)
     assert torch.equal(plain, found)
 
 
 def test_new_tokens_come_in_the_type_of_the_embeddings_and_may_say_nothing():
     vocabulary = vocabulary_of("##", ALL)
     layer = nn.Embedding(len(vocabulary), 4, dtype=torch.bfloat16)
-    found = init_embeddings(["warmish", "ЖЖ"], vocabulary, layer.weight, lam=0.1)
+    found = init_embeddings(layer, ["warmish", "ЖЖ"], vocabulary, lam=0.1)
     assert found.dtype == torch.bfloat16 and not found.requires_grad
     words = layer.weight.detach().float()[3:]
     torch.testing.assert_close(found[1].float(), words.mean(0), atol=0.02, rtol=0)
 
 
+def test_new_tokens_of_a_whole_language_model():
+    vocabulary = vocabulary_of("Ġ", ALL)
+    transformers = pytest.importorskip("transformers")
+    config = transformers.GPT2Config(vocab_size=len(vocabulary), n_positions=8, n_embd=4, n_layer=1, n_head=1)
+    language_model = transformers.GPT2LMHeadModel(config)
+    found = init_embeddings(language_model, ["Ġwarmish"], vocabulary, lam=0.1)
+    assert torch.equal(found, init_embeddings(language_model.transformer.wte.weight, ["warmish"], vocabulary, lam=0.1))
+
+
 def test_new_tokens_from_a_model_of_the_same_space(model):
-    words = model.words[:500]
-    matrix = torch.from_numpy(model.embed(words))
-    vocabulary = {word: row for row, word in enumerate(words)}
-    found = init_embeddings(["unfriendliest"], vocabulary, matrix, model=model)
-    expected = torch.from_numpy(model["unfriendliest"])
-    assert float(nn.functional.cosine_similarity(found[0], expected, dim=0)) == pytest.approx(1, abs=1e-6)
-    assert float(found.norm()) == pytest.approx(
-        float(matrix[[is_word(w, "") for w in words]].norm(dim=1).median()), rel=0.02
-    )
+    found = init_embeddings(model, ["Ġunfriendliest", "Ġcovfefe"])
+    assert np.array_equal(found.numpy(), model.embed(["unfriendliest", "covfefe"]))
+    pieces = {"un": 0, "##friend": 1}
+    assert np.array_equal(init_embeddings(model, ["##liest"], pieces).numpy(), model.embed(["liest"]))
 
 
 def test_bad_vocabularies_get_one_sentence(model):
     matrix = torch.zeros(3, 4)
     with pytest.raises(InputError, match="no token that is a whole word"):
-        init_embeddings(["high"], {"<s>": 0, "-": 1}, matrix)
+        init_embeddings(matrix, ["high"], {"<s>": 0, "-": 1})
     with pytest.raises(InputError, match="names row 7, but there are 3 embeddings"):
-        init_embeddings(["high"], {"low": 7}, matrix)
-    with pytest.raises(InputError, match="the pbos model has 160 dimensions, the embeddings have 4"):
-        init_embeddings(["high"], {"low": 0}, matrix, model=model)
+        init_embeddings(matrix, ["high"], {"low": 7})
+    with pytest.raises(InputError, match="give vocabulary=tokenizer.get_vocab"):
+        init_embeddings(matrix, ["high"])
+    with pytest.raises(InputError, match="a row for each token, got the shape"):
+        init_embeddings(matrix[0], ["high"], {"low": 0})
+    with pytest.raises(InputError, match="lam: a pbos model is given"):
+        init_embeddings(model, ["high"], lam=0.1)
 
 
 def test_tokens_as_people_write_them():

@@ -237,12 +237,7 @@ CONTINUES = "##"  # what marks the opposite: WordPiece
 
 
 def init_embeddings(
-    tokens: Iterable[str],
-    vocabulary: Mapping[str, int],
-    embeddings: Tensor,
-    *,
-    model: Model | None = None,
-    **settings: Any,
+    model: Model | Any, tokens: Iterable[str], vocabulary: Mapping[str, int] | None = None, **settings: Any
 ) -> Tensor:
     """Return rows for new tokens of a language model: where pbos expects them, from their spelling.
 
@@ -251,35 +246,46 @@ def init_embeddings(
     mean. Marks are understood: Ġ (byte-level BPE), ▁ (SentencePiece) and ## (WordPiece).
 
     Args:
+        model: A language model with `get_input_embeddings()`, as those of transformers; or a layer with `weight`, or
+            the matrix itself. Or a pbos model of the same space, whose vectors are the rows.
         tokens: The new tokens, with marks or without.
-        vocabulary: The row of each token: `tokenizer.get_vocab()`.
-        embeddings: The rows, (at least as many as the vocabulary needs, dims): `get_input_embeddings().weight`.
-        model: A pbos model of the same space, to be used as it is instead of a trained one.
+        vocabulary: The row of each token, `tokenizer.get_vocab()`; a pbos model needs none.
         **settings: For `pbos.train`.
 
     Returns:
-        (n_tokens, dims), of the type and on the device of `embeddings`.
+        (n_tokens, dims), of the type and on the device of the rows that are there.
     """
     tokens = as_words(tokens)
-    matrix = torch.as_tensor(embeddings).detach()
-    style = style_of(vocabulary)
+    if isinstance(model, Model):
+        if settings:
+            raise InputError(f"{', '.join(settings)}: a pbos model is given, so there is nothing to train")
+        style = style_of(tokens if vocabulary is None else vocabulary)
+        return torch.from_numpy(model.embed([letters_of(token, style) for token in tokens]))
+    if vocabulary is None:
+        raise InputError("the rows say nothing without their tokens; give vocabulary=tokenizer.get_vocab()")
+    matrix, style = matrix_of(model), style_of(vocabulary)
     rows = {letters_of(token, style): row for token, row in reversed(list(vocabulary.items())) if is_word(token, style)}
     if not rows:
         raise InputError("the vocabulary has no token that is a whole word, so there is nothing to learn from")
     if max(rows.values()) >= len(matrix) or min(rows.values()) < 0:
         raise InputError(f"the vocabulary names row {max(rows.values())}, but there are {len(matrix)} embeddings")
     words, known = list(rows), matrix[list(rows.values())].float().cpu().numpy()
-    center = known.mean(axis=0) if model is None else np.zeros(known.shape[1], np.float32)
+    center = known.mean(axis=0)
     away = known - center
-    if model is None:
-        model = train((words, away), **{"progress": False, **settings})
-    if model.dims != known.shape[1]:
-        raise InputError(f"the pbos model has {model.dims} dimensions, the embeddings have {known.shape[1]}")
-    found = model.embed([letters_of(token, style) for token in tokens])
+    found = train((words, away), **{"progress": False, **settings}).embed(letters_of(token, style) for token in tokens)
     lengths = np.linalg.norm(found, axis=1, keepdims=True)
     usual = np.median(np.linalg.norm(away, axis=1))
     new = center + np.divide(found * usual, lengths, out=np.zeros_like(found), where=lengths > 0)
     return torch.from_numpy(new).to(matrix)
+
+
+def matrix_of(model: Any) -> Tensor:
+    """Return the rows of a language model, a layer or a matrix."""
+    layer = model.get_input_embeddings() if hasattr(model, "get_input_embeddings") else model
+    matrix = torch.as_tensor(getattr(layer, "weight", layer)).detach()
+    if matrix.ndim != 2:
+        raise InputError(f"expected a matrix with a row for each token, got the shape {tuple(matrix.shape)}")
+    return matrix
 
 
 def style_of(vocabulary: Iterable[str]) -> str:
