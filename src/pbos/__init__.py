@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from pbos.errors import ModelError as ModelError
     from pbos.errors import PbosError as PbosError
     from pbos.errors import PbosWarning as PbosWarning
+    from pbos.explanation import Explanation as Explanation
     from pbos.lattice import Lattice as Lattice
     from pbos.lattice import Segmentation as Segmentation
     from pbos.lattice import Span as Span
@@ -26,6 +27,7 @@ __version__ = "0.1.0"
 
 # Where each public name lives. They are imported when first used, so that `pbos --help` need not wait for Numba.
 _HOMES = {
+    "Explanation": "explanation",
     "FormatError": "errors",
     "InputError": "errors",
     "Lattice": "lattice",

@@ -6,12 +6,12 @@ import gc
 import itertools
 from collections.abc import Iterator
 from functools import cached_property
-from html import escape
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from pbos.drawing import draw
 from pbos.errors import InputError
 from pbos.kernels import lattice as kernels
 from pbos.kernels.trie import ROW, Nodes
@@ -245,37 +245,14 @@ class Lattice:
         """Draw the spans as arcs over the word, as wide as they are probable; the best segmentation is coloured.
 
         Args:
-            least: Spans less probable than this are left out.
+            least: Spans less probable than this are left out, but for those of the best segmentation.
         """
-        return "".join(self._svg_parts(least))
-
-    def _svg_parts(self, least: float) -> Iterator[str]:
-        step, margin = 36, 24
         best = set(self._best_path())
-        spans = [self._span(k) for k in np.flatnonzero(self._posteriors >= least).tolist()]
-        highest = max((span.end - span.start for span in spans), default=1)
-        base = margin + highest * step // 2
-        width, height = 2 * margin + step * len(self.word), base + 48
-        yield (
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
-            f'height="{height}" font-family="monospace" font-size="18" text-anchor="middle" color="currentColor">'
-        )
-        yield f"<title>Segmentations of {escape(self.word)}</title>"
-        for span in sorted(spans, key=lambda span: span.posterior):
-            left, right = margin + step * span.start, margin + step * span.end
-            radius = (right - left) / 2
-            colour = "#d9480f" if (span.start, span.end) in best else "currentColor"
-            yield (
-                f'<path d="M{left} {base} A{radius:g} {radius:g} 0 0 1 {right} {base}" fill="none" stroke="{colour}" '
-                f'stroke-width="{1 + 7 * span.posterior:.2f}" stroke-opacity="{0.25 + 0.75 * span.posterior:.2f}">'
-                f"<title>{escape(span.subword)} {span.posterior:.3f}</title></path>"
-            )
-        for at, character in enumerate(self.word):
-            yield (
-                f'<text x="{margin + step * at + step // 2}" y="{base + 26}" fill="currentColor">'
-                f"{escape(character)}</text>"
-            )
-        yield "</svg>"
+        spans = [self._span(k) for k in np.flatnonzero(self._probs > 0).tolist()]
+        spans = [span for span in spans if span.posterior >= least or (span.start, span.end) in best]
+        found = ", ".join(str(segmentation) for segmentation in self.best(3))
+        alternative = f"Segmentations of {self._plain_word}: {found}"
+        return "".join(draw(self.word, self._is_mark.tolist(), spans, best, alternative))
 
     def _repr_html_(self) -> str:
         return self.svg()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable
-from functools import cached_property
+from functools import cached_property, partial
 from os import PathLike
 from pathlib import Path
 from typing import Any, overload
@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from pbos import storage
 from pbos.errors import InputError, ModelError
+from pbos.explanation import Explanation
 from pbos.kernels import lattice
 from pbos.kernels.trie import IndexArrays, Nodes
 from pbos.segmenter import CHUNK, Segmenter
@@ -184,6 +185,20 @@ class Model(Segmenter):
         (normal,) = normalize([word], self.spelling.normalization)
         best = np.argsort(-near, kind="stable")[: max(n, 0) + 1].tolist()
         return [(self.words[i], float(near[i])) for i in best if self.words[i] != normal][: max(n, 0)]
+
+    def explain(self, word: str, n: int = 5, *, neighbors: int = 10) -> Explanation:
+        """Return why a word gets its vector, to print, to draw or to look at in a notebook.
+
+        Args:
+            word: A word.
+            n: How many segmentations; a table of it also shows so many weights.
+            neighbors: How many of the nearest training words; they are looked for when asked for.
+        """
+        explanation = super().explain(word, n)
+        return Explanation(word, explanation.lattice, n, partial(self._neighbors_if_any, word, neighbors))
+
+    def _neighbors_if_any(self, word: str, n: int) -> list[tuple[str, float]]:
+        return self.neighbors(word, n) if unit_rows(self[word][None]).any() else []
 
     @cached_property
     def _unit_words(self) -> FloatMatrix:  # (n_words, dims)

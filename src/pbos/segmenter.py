@@ -12,6 +12,7 @@ import numpy as np
 
 from pbos.counts import WordCounts
 from pbos.errors import InputError
+from pbos.explanation import Explanation
 from pbos.kernels import lattice
 from pbos.kernels.trie import Nodes
 from pbos.lattice import Lattice, Segmentation, as_segmentations, check_n, letter_keys
@@ -94,6 +95,16 @@ class Segmenter:
         if not isinstance(word, str):
             raise InputError(f"expected a word (str), got {type(word).__name__}: {word!r}")
         return Lattice(self.nodes, word, self.spelling)
+
+    def explain(self, word: str, n: int = 5) -> Explanation:
+        """Return why a word is cut as it is, to print, to draw or to look at in a notebook.
+
+        Args:
+            word: A word.
+            n: How many segmentations; a table of it also shows so many weights.
+        """
+        check_n(n)
+        return Explanation(word, self.lattice(word), n)
 
     @overload
     def segment(self, word: str, n: int = 1, *, threads: int | None = None) -> list[Segmentation]: ...  # type: ignore[overload-overlap]

@@ -160,13 +160,3 @@ class Uncovered:
             shown = ", ".join(self.first) + (", ..." if self.count > len(self.first) else "")
             plural = "word has" if self.count == 1 else "words have"
             note(f"warning: {self.count} {plural} no subword with a vector and got zeros: {shown}")
-
-
-def bar(share: float, width: int = 24) -> str:
-    """Draw a share of 1 as a bar of up to `width` characters, in eighths.
-
-    >>> bar(0.5, 4)
-    '██'
-    """
-    eighths = round(max(0.0, min(share, 1.0)) * width * 8)
-    return "█" * (eighths // 8) + ("", "▏", "▎", "▍", "▌", "▋", "▊", "▉")[eighths % 8]

@@ -12,7 +12,6 @@ from pbos.cli.common import (
     JsonOption,
     ModelOption,
     WordsArgument,
-    bar,
     load_model,
     prepare,
     words_from,
@@ -21,7 +20,6 @@ from pbos.cli.common import (
 )
 
 if TYPE_CHECKING:
-    from pbos.lattice import Lattice
     from pbos.segmenter import Segmenter
 
 CountsOption = Annotated[
@@ -113,31 +111,16 @@ def explain(
 
     segmenter = segmenter_of(model, counts)
     for at, word in enumerate(words_from(words, input)):
-        lattice = segmenter.lattice(word)
+        explanation = segmenter.explain(word, number)
         if svg is not None:
             if at:
                 raise InputError("--svg draws one word; give a single one")
             with write_whole(svg) as stream:
-                stream.write(lattice.svg().encode())
+                stream.write(explanation.svg().encode())
         if json:
-            write_json(lattice.to_dict(number))
+            write_json(explanation.lattice.to_dict(number))
         else:
-            if at:
-                write("")
-            _write_table(lattice, number)
-
-
-def _write_table(lattice: Lattice, number: int) -> None:
-    segmentations = [("/".join(one.pieces), one.probability) for one in lattice.best(number)]
-    weights = lattice.weights()[:number]
-    width = max(len(label) for label, _ in [*segmentations, *weights])
-    write(f"{lattice.word}   coverage {lattice.coverage():.2f}   entropy {lattice.entropy():.2f}")
-    for title, rows in (("segmentations", segmentations), ("subword weights", weights)):
-        write(f"  {title}")
-        for label, share in rows:
-            write(f"    {label:<{width}}  {share:.3f}  {bar(share)}".rstrip())
-        if not rows:
-            write("    none: no subword of this word owns a vector")
+            write(f"\n{explanation}" if at else str(explanation))
 
 
 def segmenter_of(model: str | None, counts: str | None, **settings: Any) -> Segmenter:

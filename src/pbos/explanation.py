@@ -1,0 +1,141 @@
+"""Why a word gets its vector: one object that the command line prints, notebooks show and the page draws."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from html import escape
+from typing import Any
+
+from pbos.drawing import BEST, printable
+from pbos.lattice import Lattice, Segmentation
+
+NO_WEIGHTS = "none: no subword of this word owns a vector"
+Shares = list[tuple[str, float]]
+
+
+class Explanation:
+    """What a model, or a segmenter, knows about one word. Make one with `explain`.
+
+    >>> import pbos
+    >>> explanation = pbos.load().explain("unfriendliest", n=2)
+    >>> print(explanation)
+    <unfriendliest>   coverage 1.00   entropy 0.07
+      segmentations
+        unfriend/liest   0.990  ███████████████████████▊
+        unfriend/li/est  0.005  ▏
+      subword weights
+        <unfriend        0.092  ██▎
+        <un              0.046  █▏
+    >>> explanation.neighbors[0][0]
+    'unfriendly'
+
+    Attributes:
+        word: The word as it was given.
+        lattice: All its segmentations at once; `lattice.word` is the word as it is cut.
+        n: How many segmentations.
+    """
+
+    def __init__(
+        self, word: str, lattice: Lattice, n: int = 5, find_neighbors: Callable[[], Shares] | None = None
+    ) -> None:
+        self.word = word
+        self.lattice = lattice
+        self.n = n
+        self._find_neighbors = find_neighbors
+
+    @cached_property
+    def segmentations(self) -> list[Segmentation]:
+        """The n most probable ways to cut the word, best first."""
+        return self.lattice.best(self.n)
+
+    @cached_property
+    def weights(self) -> Shares:
+        """All subwords that own a vector and their weights a(s|w), largest first; they sum to 1."""
+        return self.lattice.weights()
+
+    @cached_property
+    def coverage(self) -> float:
+        """The share of the word's characters that lie in a subword with a weight, 0 to 1."""
+        return self.lattice.coverage()
+
+    @cached_property
+    def entropy(self) -> float:
+        """How undecided the segmentation is, in nats."""
+        return self.lattice.entropy()
+
+    @cached_property
+    def neighbors(self) -> Shares | None:
+        """The training words nearest to the word, with their cosines; None where there are no vectors."""
+        return None if self._find_neighbors is None else self._find_neighbors()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain data, ready for JSON."""
+        data = self.lattice.to_dict(self.n)
+        lattice = {"word": data.pop("word"), "spans": data.pop("spans")}
+        if self.neighbors is not None:
+            data["neighbors"] = [{"word": word, "cosine": cosine} for word, cosine in self.neighbors]
+        return {"word": self.word, **data, "lattice": lattice}
+
+    def _tables(self) -> list[tuple[str, Shares]]:
+        cuts = [("/".join(one.pieces), one.probability) for one in self.segmentations]
+        return [("segmentations", cuts), ("subword weights", self.weights[: self.n])]
+
+    def __str__(self) -> str:
+        tables = self._tables()
+        width = max(len(label) for _, rows in tables for label, _ in rows)
+        lines = [f"{self.lattice.word}   coverage {self.coverage:.2f}   entropy {self.entropy:.2f}"]
+        for title, rows in tables:
+            lines.append(f"  {title}")
+            lines += [f"    {label:<{width}}  {share:.3f}  {bar(share)}".rstrip() for label, share in rows]
+            if not rows:
+                lines.append(f"    {NO_WEIGHTS}")
+        return "\n".join(lines)
+
+    def svg(self) -> str:
+        """Draw the lattice; see `Lattice.svg`."""
+        return self.lattice.svg()
+
+    def _repr_html_(self) -> str:
+        return "".join(self._html())
+
+    def _html(self) -> Iterator[str]:
+        tables = self._tables()
+        if self.neighbors is not None:
+            tables.append(("nearest words", self.neighbors[: self.n]))
+        yield '<div style="max-width: 100%; overflow-x: auto">'
+        yield self.svg()
+        yield f"<div>coverage {self.coverage:.2f} &nbsp; entropy {self.entropy:.2f}</div>"
+        yield '<div style="display: flex; flex-wrap: wrap; gap: 0 2.5em">'
+        for title, rows in tables:
+            yield f'<div style="min-width: 15em"><div style="margin: 0.8em 0 0.2em"><b>{title}</b></div>'
+            for label, share in rows:
+                yield _html_bar(label, share)
+            if not rows:
+                yield f"<div>{NO_WEIGHTS}</div>"
+            yield "</div>"
+        yield "</div></div>"
+
+    def __repr__(self) -> str:
+        return f"<Explanation {self.lattice.word!r}: best {self.segmentations[0]}, coverage {self.coverage:.2f}>"
+
+
+def bar(share: float, width: int = 24) -> str:
+    """Draw a share of 1 as a bar of up to `width` characters, in eighths.
+
+    >>> bar(0.5, 4)
+    '██'
+    """
+    eighths = round(max(0.0, min(share, 1.0)) * width * 8)
+    return "█" * (eighths // 8) + ("", "▏", "▎", "▍", "▌", "▋", "▊", "▉")[eighths % 8]
+
+
+def _html_bar(label: str, share: float) -> str:
+    """Return a label with its share, over a bar; the colours of the text are those of the notebook."""
+    percent = 100 * max(0.0, min(share, 1.0))
+    return (
+        '<div style="display: flex; justify-content: space-between; gap: 1em; line-height: 1.5">'
+        f"<bdi>{escape(printable(label))}</bdi>"
+        f'<span style="font-variant-numeric: tabular-nums">{share:.3f}</span></div>'
+        f'<div style="width: {percent:.1f}%; min-width: 1px; height: 3px; margin: 0 0 3px; background: {BEST}"></div>'
+    )

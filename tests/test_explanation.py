@@ -1,0 +1,206 @@
+"""Explanations and pictures: the numbers against the enumeration of all segmentations, the drawing read back as XML."""
+
+import json
+import pickle
+import unicodedata
+from html.parser import HTMLParser
+from xml.etree import ElementTree as ET
+
+import oracle
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import pbos
+from pbos import InputError, Segmenter
+from pbos.drawing import letters
+
+SVG = "{http://www.w3.org/2000/svg}"
+COUNTS = {"high": 60, "higher": 20, "er": 20}
+
+
+@pytest.fixture(scope="module")
+def model():
+    return pbos.load()
+
+
+def picture(word, counts=COUNTS, **settings):
+    return ET.fromstring(Segmenter.from_counts(counts, **settings).lattice(word).svg())
+
+
+def written(root, kind):
+    return [e for e in root.iter(f"{SVG}text") if e.get("class", "").split()[0] == kind]
+
+
+def arcs(root):
+    """Every arc as (left, right, width, is it on the best path)."""
+    for path in root.iter(f"{SVG}path"):
+        start, _, radii_and_end = path.get("d").partition(" A")
+        right = float(radii_and_end.split()[-2])
+        yield float(start[1:].split()[0]), right, float(path.get("stroke-width")), path.get("class") == "best"
+
+
+# -- the object --------------------------------------------------------------------------------------------------------
+
+
+def test_an_explanation_agrees_with_the_enumeration_of_all_segmentations():
+    table = oracle.count(COUNTS)
+    ways = oracle.enumerate_all("highher", table, 0.01)
+    weights = oracle.weights("highher", table, set(table), 0.01)
+    explanation = Segmenter.from_counts(COUNTS).explain("highher", n=2)
+    best = sorted(ways, key=lambda pieces: -ways[pieces])[:2]
+    assert [one.pieces for one in explanation.segmentations] == best
+    assert [one.probability for one in explanation.segmentations] == pytest.approx([ways[pieces] for pieces in best])
+    assert dict(explanation.weights) == pytest.approx(weights)
+    assert explanation.entropy == pytest.approx(oracle.entropy("highher", table, 0.01))
+    assert (explanation.word, explanation.coverage, explanation.neighbors) == ("highher", 1.0, None)
+    data = json.loads(json.dumps(explanation.to_dict()))
+    assert set(data) == {"word", "segmentations", "weights", "coverage", "entropy", "lattice"}
+    for span in data["lattice"]["spans"]:
+        assert span["subword"] == data["lattice"]["word"][span["start"] : span["end"]]
+        holding = sum(p for pieces, p in ways.items() if (span["start"], span["end"]) in places(pieces))
+        assert span["posterior"] == pytest.approx(holding)
+
+
+def places(pieces):
+    ends = [sum(map(len, pieces[: i + 1])) for i in range(len(pieces))]
+    return set(zip([0, *ends], ends, strict=False))
+
+
+def test_an_explanation_of_a_model_is_what_its_methods_say(model):
+    word = "unfriendliest"
+    explanation = model.explain(word, 4, neighbors=7)
+    assert explanation.segmentations == model.segment(word, 4)
+    assert explanation.weights == model.weights(word)
+    assert explanation.coverage == model.coverage(word)
+    assert explanation.entropy == model.entropy(word)
+    assert explanation.neighbors == model.neighbors(word, 7)
+    assert [(one["word"], one["cosine"]) for one in explanation.to_dict()["neighbors"]] == explanation.neighbors
+    assert str(pickle.loads(pickle.dumps(explanation))) == str(explanation)
+    assert repr(explanation).startswith("<Explanation '<unfriendliest>': best unfriend/liest ")
+
+
+def test_a_word_without_a_known_subword_is_explained_too(model):
+    explanation = model.explain("東京")
+    assert (explanation.weights, explanation.neighbors, explanation.coverage) == ([], [], 0.0)
+    assert "none: no subword of this word owns a vector" in str(explanation)
+    assert "none: no subword of this word owns a vector" in explanation._repr_html_()
+
+
+def test_the_command_line_prints_the_explanation(run, model):
+    words = ["unfriendliest", "ЖЖ"]
+    assert run("explain", "-n", 3, *words)[1] == "\n\n".join(str(model.explain(word, 3)) for word in words) + "\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [(("",), "word 0 is empty"), (("ab", 0), "n must be at least 1, got 0"), ((3,), "expected a word")],
+)
+def test_bad_input_is_refused(model, arguments, message):
+    with pytest.raises(InputError, match=message):
+        model.explain(*arguments)
+
+
+class Balanced(HTMLParser):
+    """Checks that every tag is closed, in order, and collects the text."""
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.text = [], ""
+
+    def handle_starttag(self, tag, attrs):
+        self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text += data
+
+
+def test_a_notebook_shows_drawing_and_bars_and_nothing_of_the_word_is_markup(model):
+    for word in ("unfriendliest", "<script>alert(1)</script>", 'a"b&c'):
+        explanation = model.explain(word)
+        page = Balanced()
+        page.feed(explanation._repr_html_())
+        assert page.open == []
+        assert "<script" not in explanation._repr_html_()
+        assert explanation.svg() in explanation._repr_html_()
+        for subword, weight in explanation.weights[:5]:
+            assert f"{subword}{weight:.3f}" in page.text
+        assert "nearest words" in page.text
+        assert "color:" not in explanation._repr_html_()  # text has the colour of the notebook, be it dark or light
+
+
+# -- the picture -------------------------------------------------------------------------------------------------------
+
+
+def test_arcs_are_as_wide_as_spans_are_probable_and_the_best_path_is_marked():
+    table = oracle.count(COUNTS)
+    ways = oracle.enumerate_all("higher", table, 0.01)
+    best = max(ways, key=ways.get)
+    root = picture("higher")
+    step = (max(right for _, right, _, _ in arcs(root)) - min(left for left, _, _, _ in arcs(root))) / len("higher")
+    left = min(left for left, _, _, _ in arcs(root))
+    drawn = {
+        (round((a - left) / step), round((b - left) / step)): (width, is_best) for a, b, width, is_best in arcs(root)
+    }
+    posteriors = {}
+    for pieces, probability in ways.items():
+        for place in places(pieces):
+            posteriors[place] = posteriors.get(place, 0) + probability
+    assert set(drawn) == {place for place, posterior in posteriors.items() if posterior >= 0.005}
+    assert {place for place, (_, is_best) in drawn.items() if is_best} == places(best)
+    by_width = sorted(drawn, key=lambda place: drawn[place][0])
+    assert [posteriors[place] for place in by_width] == pytest.approx(sorted(posteriors[place] for place in drawn))
+
+
+def test_the_picture_in_words():
+    root = picture("higher")
+    best = Segmenter.from_counts(COUNTS).segment("higher")[0]
+    assert root.get("role") == "img"
+    assert f"Segmentations of higher: {best}" in root.get("aria-label")
+
+
+def test_letters_of_a_right_to_left_word_stand_from_right_to_left():
+    for word, rtl in (("سلام", True), ("שלום", True), ("peace", False), ("平和", False)):
+        root = picture(word, {word: 1})
+        at = [float(e.get("x")) for e in written(root, "letter")]
+        assert at == sorted(at, reverse=rtl)
+        assert root.get("direction") == ("rtl" if rtl else "ltr")
+
+
+def test_arabic_letters_keep_the_forms_they_have_inside_the_word():
+    # Seen joins lam, lam joins alef; alef joins nothing after it, so meem stands alone.
+    assert letters("سلام") == ["س\u200d", "\u200dل\u200d", "\u200dا", "م"]
+    # A vowel mark between two letters does not part them.
+    assert letters("سَل") == ["س\u200d", "◌َ", "\u200dل"]
+    assert letters("שלום") == list("שלום")  # Hebrew letters do not join
+
+
+def test_combining_marks_sit_on_a_circle():
+    assert letters("हि") == ["ह", "◌ि"]
+    assert letters("e\u0301") == ["e", "◌\u0301"]
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12))
+def test_any_word_can_be_drawn(word):
+    segmenter = Segmenter.from_counts({"high": 2, "Жук": 1}, normalization="none", boundaries=True)
+    root = ET.fromstring(segmenter.lattice(word).svg())
+    shown = written(root, "letter")
+    assert len(shown) == len(word)
+    for element, character in zip(shown, word, strict=True):
+        if unicodedata.category(character)[0] in "LN":
+            assert element.text.strip("\u200d") == character
+
+
+def test_a_long_word_stays_in_sight_and_its_labels_apart(model):
+    root = ET.fromstring(model.lattice("pneumonoultramicroscopicsilicovolcanoconiosis").svg())
+    assert float(root.get("width")) < 1200 and float(root.get("height")) < 200
+    labels = written(root, "label")
+    assert [e.text for e in labels if e.text.startswith("microscop ")]
+    for one in labels:
+        for other in labels:
+            if one is not other and one.get("y") == other.get("y"):
+                room = 3 * (len(one.text) + len(other.text))  # a letter of 12 px is some 6 px wide
+                assert abs(float(one.get("x")) - float(other.get("x"))) > room
