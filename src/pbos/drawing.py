@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 BEST = "#d9480f"  # can be read on white and on black
 STEPS = (20, 36)  # pixels a character: in long words, in short ones
 LONG = 1080  # pixels from which on the characters of a word move together
-MARGIN = 24
+MARGIN = 18
 LETTER, LABEL = 20, 12  # font sizes
 LEAST_LABEL = 0.05  # less probable spans get no label, unless they are on the best path
 JOINER, NON_JOINER = "\u200d", "\u200c"
@@ -43,8 +43,8 @@ def draw(
     def place(position: int) -> int:
         return width - MARGIN - step * position if rtl else MARGIN + step * position
 
-    base = MARGIN + max((height_of(span) for span in spans), default=0)
-    height = base + 50
+    base = 24 + max((height_of(span) for span in spans), default=0)
+    height = base + 44
     # The picture is as large as it says, or smaller where there is less room.
     yield (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
@@ -79,11 +79,10 @@ def _arc(span: Span, is_best: bool, place: Callable[[int], int], base: int) -> s
 
 def _labels(spans: list[Span], best: set[tuple[int, int]], place: Callable[[int], int], base: int) -> Iterator[str]:
     """Yield the labels of the best path, then those of other strong spans where there is room."""
-    taken: list[tuple[float, float, float]] = []
-    for span in sorted(spans, key=lambda span: ((span.start, span.end) not in best, -span.posterior)):
+    taken: list[tuple[float, float, float]] = []  # the middle, the height and half the width of what is there already
+    strong = [span for span in spans if (span.start, span.end) in best or span.posterior >= LEAST_LABEL]
+    for span in sorted(strong, key=lambda span: ((span.start, span.end) not in best, -span.posterior)):
         is_best = (span.start, span.end) in best
-        if span.posterior < LEAST_LABEL and not is_best:
-            break
         left, right = sorted((place(span.start), place(span.end)))
         middle, y = (left + right) / 2, base - height_of(span) - 7
         share = f"{span.posterior:.0%}"
@@ -96,6 +95,10 @@ def _labels(spans: list[Span], best: set[tuple[int, int]], place: Callable[[int]
         if any(abs(middle - x) < half + other and abs(y - at) < LABEL for x, at, other in taken):
             continue
         taken.append((middle, y, half))
+        if is_best:  # other labels keep away from its arc too
+            turns = [math.pi * k / 32 for k in range(33)]
+            radius, height = (right - left) / 2, height_of(span)
+            taken += [(middle + radius * math.cos(t), base - height * math.sin(t) + LABEL / 2, 4) for t in turns]
         look = f'class="label best" fill="{BEST}"' if is_best else 'class="label" fill="currentColor" opacity="0.75"'
         yield f'<text {look} x="{middle:g}" y="{y}" font-size="{LABEL}">{escape(text)}</text>'
 

@@ -12,7 +12,7 @@ import typer
 
 from pbos import __version__
 from pbos.cli import eval as evaluation
-from pbos.cli import files, look, vectors
+from pbos.cli import files, look, serve, vectors
 from pbos.cli.common import note
 from pbos.errors import PbosError
 
@@ -86,6 +86,7 @@ COMMANDS: tuple[Callable[..., None], ...] = (
     files.info,
     files.compress,
     files.convert,
+    serve.serve,
 )
 MEASURES: tuple[Callable[..., None], ...] = (
     evaluation.data,

@@ -1,0 +1,466 @@
+// The page: asks the server about what is typed, shows the answers, and keeps its state in the address.
+// All text goes into the page as text (never as HTML); the drawing is parsed as XML that the server has escaped.
+
+const WAIT = 120; // milliseconds after the last key, before the server is asked
+const RETRY = 2000; // milliseconds until a server that is gone is asked again
+const SHOWN = 10; // weights shown at first
+const [SMALL, READABLE] = [0.5, 0.75]; // a drawing is made smaller down to the first; a longer one is scrolled
+
+const $ = (id) => document.getElementById(id);
+const state = { word: "", other: "", map: [] };
+let about = null; // what the server says about its model
+let explained = null; // the last answer about the word
+let mapped = null; // the last answer about the map
+
+// -- small helpers ----------------------------------------------------------------------------------------------------
+
+function make(tag, attributes = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    element.setAttribute(name, value);
+  }
+  element.append(...children);
+  return element;
+}
+
+function drawn(tag, attributes = {}, text = "") {
+  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    element.setAttribute(name, value);
+  }
+  element.textContent = text;
+  return element;
+}
+
+function percent(share) {
+  if (share > 0 && share < 0.001) return "< 0.1%";
+  return `${(100 * share).toFixed(1)}%`;
+}
+
+function debounced(task) {
+  let timer;
+  return () => {
+    clearTimeout(timer);
+    timer = setTimeout(task, WAIT);
+  };
+}
+
+function directionOf(text) {
+  const probe = make("span", { dir: "auto", class: "hidden" }, text);
+  document.body.append(probe);
+  const { direction } = getComputedStyle(probe);
+  probe.remove();
+  return direction;
+}
+
+// -- asking the server ------------------------------------------------------------------------------------------------
+
+class Gone extends Error {}
+
+const underWay = new Map(); // by address, so that a newer question takes the place of an older one
+
+async function ask(path, parameters, body) {
+  underWay.get(path)?.abort();
+  const controller = new AbortController();
+  underWay.set(path, controller);
+  const query = parameters ? `?${new URLSearchParams(parameters)}` : "";
+  const options = { signal: controller.signal };
+  if (body) {
+    Object.assign(options, { method: "POST", body: JSON.stringify(body), headers: { "Content-Type": "application/json" } });
+  }
+  let response;
+  let answer;
+  try {
+    response = await fetch(path + query, options);
+    answer = await response.json();
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Gone("The server does not answer. Is pbos serve still running? Trying again.");
+  }
+  if (!response.ok) {
+    throw new Error(`${answer.error[0].toUpperCase()}${answer.error.slice(1)}.`);
+  }
+  return answer;
+}
+
+const problems = new Map(); // what is wrong now, by what was asked: the start, the word, two words, the map
+let retry;
+
+function report(question, error) {
+  if (error?.name === "AbortError") return;
+  if (error) problems.set(question, error);
+  else problems.delete(question);
+  const all = [...problems.values()];
+  const gone = all.find((one) => one instanceof Gone);
+  const message = $("message");
+  const text = gone ? gone.message : [...new Set(all.map((one) => one.message))].join(" ");
+  if (message.textContent !== text) message.textContent = text;
+  message.hidden = !text;
+  $("results").classList.toggle("stale", Boolean(gone));
+  clearTimeout(retry);
+  if (gone) retry = setTimeout(() => (about ? refresh() : start()), RETRY);
+}
+
+// -- the word ---------------------------------------------------------------------------------------------------------
+
+async function showWord() {
+  const { word } = state;
+  document.title = word ? `${word} – pbos` : "pbos";
+  $("first").textContent = word;
+  $("add").textContent = word ? `Add “${word}”` : "";
+  $("add").hidden = !word || state.map.includes(word);
+  if (!word) {
+    underWay.get("explain")?.abort();
+    report("word");
+    explained = null;
+    $("results").hidden = true;
+    $("summary").textContent = "Type a word, and see how it is cut, what its vector is made of, and which words are near.";
+    return;
+  }
+  const slow = setTimeout(() => $("results").classList.add("stale"), 300);
+  try {
+    explained = await ask("explain", { word, n: 10 });
+    report("word");
+    showExplained();
+    $("results").classList.remove("stale");
+  } catch (error) {
+    if (!(error instanceof Gone) && error.name !== "AbortError") {
+      $("results").hidden = true;
+      $("summary").textContent = "";
+    }
+    report("word", error);
+  } finally {
+    clearTimeout(slow);
+  }
+}
+
+function showExplained() {
+  const { word, coverage, entropy, known, segmentations, neighbors } = explained;
+  const direction = directionOf(word);
+  showSummary();
+  showLattice();
+  $("coverage").textContent = `${Math.round(100 * coverage)}%`;
+  $("entropy").textContent = entropy.toFixed(2);
+  $("known").textContent = known ? "yes" : "no";
+  $("known-hint").textContent = coverage === 0 ? "and no subword of it is known"
+    : known ? "its vector is composed all the same" : "its vector is composed from its subwords";
+  for (const id of ["segmentations", "weights", "neighbors"]) $(id).dir = direction;
+  fill("segmentations", segmentations, (one) => [withSlashes(one.pieces), percent(one.probability), one.probability]);
+  showWeights();
+  fill("neighbors", neighbors, (one) => [linkTo(one.word), one.cosine.toFixed(3), one.cosine],
+    "None: a word without a known subword is near to no other.");
+  $("results").hidden = false;
+  fitLattice();
+}
+
+function showSummary() {
+  const { word, coverage, known, segmentations, weights } = explained;
+  const summary = $("summary");
+  if (coverage === 0) {
+    summary.replaceChildren(
+      "The model knows no part of ", make("bdi", {}, word),
+      ": its vector is all zeros. It may be in a script or language this model was not trained on; nothing is broken.",
+    );
+    return;
+  }
+  const best = segmentations[0];
+  const cut = make("b", {}, make("bdi", {}, best.pieces.join(" / ")));
+  const source = known
+    ? "It is one of the training words."
+    : `It is not one of the training words; its vector is composed of ${weights.length} subwords.`;
+  summary.replaceChildren("Most probably ", cut, ` (${percent(best.probability)}). ${source}`);
+}
+
+function showLattice() {
+  const picture = new DOMParser().parseFromString(explained.svg, "image/svg+xml").documentElement;
+  $("lattice").replaceChildren(document.importNode(picture, true));
+  $("marks-note").hidden = !about.boundaries;
+}
+
+function fitLattice() {
+  const box = $("lattice");
+  const picture = box.firstElementChild;
+  if (!picture || !box.clientWidth) return;
+  const width = Number(picture.getAttribute("width"));
+  const long = width * SMALL > box.clientWidth;
+  box.classList.toggle("long", long);
+  box.classList.toggle("small", !long && width * READABLE > box.clientWidth); // its letters are drawn larger
+  picture.style.width = long ? `${Math.round(width * READABLE)}px` : "";
+  if (long) { // it is scrolled, also by keys
+    box.setAttribute("tabindex", "0");
+    box.setAttribute("role", "region");
+    box.setAttribute("aria-label", "Drawing, can be scrolled");
+    box.dir = picture.getAttribute("direction"); // begins where the word begins
+  } else {
+    for (const name of ["tabindex", "role", "aria-label", "dir"]) box.removeAttribute(name);
+  }
+}
+
+function showWeights() {
+  const all = $("more").getAttribute("aria-expanded") === "true";
+  const { weights } = explained;
+  const largest = weights[0]?.weight ?? 1;
+  fill("weights", all ? weights : weights.slice(0, SHOWN),
+    (one) => [make("bdi", {}, one.subword), percent(one.weight), one.weight / largest],
+    "None: no subword of this word owns a vector.");
+  $("more").hidden = weights.length <= SHOWN;
+  $("more").textContent = all ? "Show fewer" : `Show all ${weights.length}`;
+}
+
+function withSlashes(pieces) {
+  const label = make("span", { class: "pieces" });
+  pieces.forEach((piece, at) => {
+    if (at) label.append(make("span", { class: "slash" }, "/"));
+    label.append(make("bdi", {}, piece));
+  });
+  return label;
+}
+
+function linkTo(word) {
+  return make("a", { href: addressOf({ ...state, word }), "data-word": word }, make("bdi", {}, word));
+}
+
+function fill(id, items, row, otherwise = "") {
+  const rows = items.map((item) => {
+    const [label, value, share] = row(item);
+    const bar = make("span", { class: "fill" });
+    bar.style.width = `${100 * Math.min(1, Math.max(0, share))}%`;
+    const text = make("span", { class: "text" }, label, make("span", { class: "value", dir: "ltr" }, value));
+    return make("li", {}, text, make("span", { class: "track", "aria-hidden": "true" }, bar));
+  });
+  $(id).replaceChildren(...(rows.length ? rows : [make("li", { class: "none", dir: "ltr" }, otherwise)]));
+}
+
+// -- two words --------------------------------------------------------------------------------------------------------
+
+async function showSimilarity() {
+  const { word, other } = state;
+  if (!word || !other) {
+    underWay.get("similarity")?.abort();
+    report("similarity");
+    $("cosine").textContent = "";
+    $("compare-note").textContent = "Gives the cosine of their vectors: 1 for the same direction, about 0 for words that have nothing in common.";
+    return;
+  }
+  try {
+    const { cosine } = await ask("similarity", { first: word, second: other });
+    report("similarity");
+    $("cosine").textContent = cosine.toFixed(3);
+    $("compare-note").textContent = cosine === 0
+      ? "The cosine is 0 where one of the words has no known subword."
+      : "The cosine of their vectors: 1 for the same direction, about 0 for words that have nothing in common.";
+  } catch (error) {
+    if (!(error instanceof Gone)) $("cosine").textContent = "";
+    report("similarity", error);
+  }
+}
+
+// -- the map ----------------------------------------------------------------------------------------------------------
+
+async function showMap() {
+  if (!state.map.length) {
+    underWay.get("map")?.abort();
+    report("map");
+    mapped = null;
+    drawMap();
+    $("map-note").textContent = "Type some words to see which lie together.";
+    return;
+  }
+  try {
+    mapped = await ask("map", null, { words: state.map });
+    report("map");
+    drawMap();
+    const without = mapped.without_vector.length ? ` Without a known subword: ${mapped.without_vector.join(", ")}.` : "";
+    $("map-note").textContent =
+      `${mapped.points.length} words; the map shows ${Math.round(100 * mapped.spread)}% of how they differ.${without}`;
+  } catch (error) {
+    report("map", error);
+  }
+}
+
+function drawMap() {
+  const box = $("map");
+  const points = mapped?.points ?? [];
+  $("map-text").hidden = !points.length;
+  if (!points.length) {
+    box.replaceChildren();
+    return;
+  }
+  const width = Math.max(260, box.clientWidth);
+  const height = Math.round(Math.min(460, Math.max(300, 0.62 * width)));
+  const [margin, size] = [28, 13];
+  const middle = (values) => (Math.min(...values) + Math.max(...values)) / 2;
+  const reach = (values) => Math.max(...values) - Math.min(...values) || 1e-9;
+  const [xs, ys] = [points.map((p) => p.x), points.map((p) => p.y)];
+  // One scale for both directions, or distances would lie; labels need more room sideways.
+  const scale = Math.min((width - 2 * Math.min(84, 0.16 * width)) / reach(xs), (height - 2 * margin) / reach(ys), 1e6);
+  const near = nearest(points);
+  const words = near.slice(0, 12).map(([word, others]) => `${word} is nearest to ${others[0] ?? "nothing"}`).join("; ");
+  const picture = drawn("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `Map of ${points.length} words: ${words}` });
+  const pen = document.createElement("canvas").getContext("2d");
+  pen.font = `${size}px ${getComputedStyle(document.body).fontFamily}`;
+  const placed = points.map((p) => ({
+    word: p.word,
+    x: width / 2 + (p.x - middle(xs)) * scale,
+    y: height / 2 - (p.y - middle(ys)) * scale,
+  }));
+  const taken = placed.map((p) => [p.x - 4, p.y - 4, p.x + 4, p.y + 4]);
+  placed.sort((a, b) => (b.word === state.word) - (a.word === state.word)); // its label first
+  for (const { word, x, y } of placed) {
+    const group = drawn("g", word === state.word ? { class: "current" } : {});
+    group.append(drawn("title", {}, word), drawn("circle", { cx: x, cy: y, r: 3.5 }));
+    const long = pen.measureText(word).width;
+    const [after, before, over] = [x + 7, x - 7 - long, x - long / 2];
+    const spots = [[after, y + 4], [before, y + 4], [over, y - 8], [over, y + 17],
+      [after, y - 5], [before, y - 5], [after, y + 13], [before, y + 13]];
+    const free = spots.find(([left, base]) => {
+      const box = [left, base - size + 2, left + long, base + 3];
+      const inside = box[0] > 2 && box[2] < width - 2 && box[1] > 2 && box[3] < height - 2;
+      if (!inside || taken.some((t) => box[0] < t[2] && t[0] < box[2] && box[1] < t[3] && t[1] < box[3])) return false;
+      taken.push(box);
+      return true;
+    });
+    if (free) group.append(drawn("text", { x: free[0] + long / 2, y: free[1], "text-anchor": "middle" }, word));
+    picture.append(group);
+  }
+  box.replaceChildren(picture);
+  $("map-list").replaceChildren(...near.map(([word, others]) =>
+    make("li", {}, make("bdi", {}, word), others.length ? `: near ${others.join(", ")}` : "")));
+}
+
+function nearest(points) {
+  return points.map((p) => {
+    const others = points.filter((q) => q !== p).map((q) => [Math.hypot(q.x - p.x, q.y - p.y), q.word]);
+    return [p.word, others.sort((a, b) => a[0] - b[0]).slice(0, 2).map(([, word]) => word)];
+  });
+}
+
+// -- the address ------------------------------------------------------------------------------------------------------
+
+function addressOf({ word, other, map }) {
+  const parameters = new URLSearchParams();
+  if (word) parameters.set("word", word);
+  if (other) parameters.set("other", other);
+  if (map.join() !== about.map_examples.join()) parameters.set("map", map.join(","));
+  const query = parameters.toString();
+  return query ? `?${query}` : location.pathname;
+}
+
+function readAddress() {
+  const parameters = new URLSearchParams(location.search);
+  state.word = parameters.get("word") ?? about.examples[0] ?? "";
+  state.other = parameters.get("other") ?? "";
+  state.map = parameters.has("map") ? wordsOf(parameters.get("map")) : about.map_examples;
+  $("word").value = state.word;
+  $("other").value = state.other;
+  $("list").value = state.map.join("\n");
+}
+
+function wordsOf(text) {
+  return [...new Set(text.split(/[\s,،、，]+/u).filter(Boolean))];
+}
+
+function go(word) {
+  state.word = word;
+  $("word").value = word;
+  history.pushState(null, "", addressOf(state));
+  showWord();
+  showSimilarity();
+  drawMap();
+}
+
+async function copyLink() {
+  const link = new URL(addressOf(state), location.href).href;
+  let copied = true;
+  try {
+    await navigator.clipboard.writeText(link);
+  } catch { // as where the page did not come over https
+    const area = make("textarea", { class: "hidden", "aria-hidden": "true" });
+    area.value = link;
+    document.body.append(area);
+    area.select();
+    copied = document.execCommand("copy");
+    area.remove();
+    $("copy").focus();
+  }
+  $("copy").textContent = copied ? "Link copied" : "Copy the address";
+  setTimeout(() => { $("copy").textContent = "Copy link"; }, 2000);
+}
+
+// -- what people do ---------------------------------------------------------------------------------------------------
+
+function refresh() {
+  showWord();
+  showSimilarity();
+  showMap();
+}
+
+const afterTyping = debounced(() => {
+  history.replaceState(null, "", addressOf(state));
+  showWord();
+  showSimilarity();
+  drawMap();
+});
+const afterOther = debounced(() => {
+  history.replaceState(null, "", addressOf(state));
+  showSimilarity();
+});
+const afterList = debounced(() => {
+  history.replaceState(null, "", addressOf(state));
+  $("add").hidden = !state.word || state.map.includes(state.word);
+  showMap();
+});
+
+function onInput(id, handle) { // not while an input method is still composing a character
+  $(id).addEventListener("input", (event) => { if (!event.isComposing) handle($(id).value); });
+  $(id).addEventListener("compositionend", () => handle($(id).value));
+}
+
+onInput("word", (value) => { state.word = value.trim(); afterTyping(); });
+onInput("other", (value) => { state.other = value.trim(); afterOther(); });
+onInput("list", (value) => { state.map = wordsOf(value); afterList(); });
+$("search").addEventListener("submit", (event) => event.preventDefault());
+$("copy").addEventListener("click", copyLink);
+$("more").addEventListener("click", () => {
+  $("more").setAttribute("aria-expanded", $("more").getAttribute("aria-expanded") !== "true");
+  showWeights();
+});
+$("add").addEventListener("click", () => {
+  $("list").value = `${$("list").value.trimEnd()}\n${state.word}`.trim();
+  state.map = wordsOf($("list").value);
+  afterList();
+  $("list").focus();
+});
+document.addEventListener("click", (event) => {
+  const link = event.target.closest("a[data-word]");
+  if (!link || event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
+  event.preventDefault();
+  go(link.dataset.word);
+});
+document.addEventListener("keydown", (event) => {
+  if (event.key === "/" && !event.target.closest("input, textarea") && !event.ctrlKey && !event.metaKey && !event.altKey) {
+    event.preventDefault();
+    $("word").focus();
+    $("word").select();
+  }
+});
+addEventListener("popstate", () => { readAddress(); refresh(); });
+addEventListener("resize", () => { fitLattice(); drawMap(); });
+
+async function start() {
+  try {
+    const { version } = await ask("health");
+    about = await ask("model");
+    $("version").textContent = `pbos ${version}`;
+    report("start");
+  } catch (error) {
+    report("start", error);
+    return;
+  }
+  $("about").textContent = `${about.name}: ${about.words.toLocaleString("en")} words, ${about.dims} dimensions`;
+  readAddress();
+  $("examples").replaceChildren(make("span", {}, "For example"), ...about.examples.map(linkTo));
+  refresh();
+}
+
+start();

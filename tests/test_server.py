@@ -1,0 +1,379 @@
+"""The API: what it answers is what the model's own methods say; limits, errors, metrics; `pbos serve` as a process."""
+
+import io
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+from fastapi.testclient import TestClient
+
+import pbos
+from pbos.server import Limits, make_app
+from pbos.server.metrics import Metrics
+
+WORDS = ["higher", "unfriendliest", "naïvety", "東京", "a b", "<&>"]
+
+
+@pytest.fixture(scope="module")
+def model():
+    return pbos.load()
+
+
+@pytest.fixture(scope="module")
+def client():
+    with TestClient(make_app()) as client:
+        yield client
+
+
+# -- answers -----------------------------------------------------------------------------------------------------------
+
+
+def test_embed(client, model):
+    expected = model.embed(WORDS)
+    for word, vector in zip(WORDS, expected, strict=True):
+        answer = client.get("/embed", params={"word": word}).json()
+        assert answer["word"] == word
+        np.testing.assert_array_equal(np.array(answer["vector"], np.float32), model[word])
+        np.testing.assert_allclose(answer["vector"], vector, rtol=1e-5, atol=1e-6)
+    answer = client.post("/embed", json={"words": WORDS}).json()
+    assert answer["shape"] == [len(WORDS), model.dims]
+    np.testing.assert_array_equal(np.array(answer["vectors"], np.float32), expected)
+
+
+def test_embed_as_bytes(client, model):
+    expected = model.embed(WORDS)
+    raw = client.post("/embed", json={"words": WORDS}, headers={"Accept": "application/octet-stream"})
+    shape = tuple(map(int, raw.headers["X-Shape"].split(",")))
+    assert (raw.headers["Content-Type"], raw.headers["X-Dtype"]) == ("application/octet-stream", "float32")
+    np.testing.assert_array_equal(np.frombuffer(raw.content, "<f4").reshape(shape), expected)
+    npy = client.post("/embed", json={"words": WORDS}, headers={"Accept": "application/x-npy, */*;q=0.1"})
+    np.testing.assert_array_equal(np.load(io.BytesIO(npy.content), allow_pickle=False), expected)
+    none = client.post("/embed", json={"words": []}, headers={"Accept": "application/octet-stream"})
+    assert (none.content, none.headers["X-Shape"]) == (b"", f"0,{model.dims}")
+
+
+def test_segment(client, model):
+    def plain(word, n):
+        cuts = [{"pieces": list(one.pieces), "probability": one.probability} for one in model.segment(word, n)]
+        return {"word": word, "segmentations": cuts}
+
+    for word in WORDS:
+        assert client.get("/segment", params={"word": word, "n": 3}).json() == plain(word, 3)
+    assert client.get("/segment", params={"word": "higher"}).json() == plain("higher", 1)
+    answer = client.post("/segment", json={"words": WORDS, "n": 2}).json()
+    assert answer == {"results": [plain(word, 2) for word in WORDS]}
+
+
+def test_weights(client, model):
+    def plain(word):
+        return {"word": word, "weights": [{"subword": s, "weight": weight} for s, weight in model.weights(word)]}
+
+    for word in WORDS:
+        assert client.get("/weights", params={"word": word}).json() == plain(word)
+    assert client.post("/weights", json={"words": WORDS}).json() == {"results": [plain(word) for word in WORDS]}
+
+
+def test_neighbors(client, model):
+    answer = client.get("/neighbors", params={"word": "unfriendliest", "n": 4}).json()
+    assert [(one["word"], one["cosine"]) for one in answer["neighbors"]] == model.neighbors("unfriendliest", 4)
+    assert client.get("/neighbors", params={"word": "東京"}).json() == {"word": "東京", "neighbors": []}
+
+
+def test_similarity(client, model):
+    answer = client.get("/similarity", params={"first": "king", "second": "queen"}).json()
+    assert answer == {"words": ["king", "queen"], "cosine": model.similarity("king", "queen")}
+    pairs = [["king", "queen"], ["cat", "東京"], ["cat", "kitten"]]
+    answers = client.post("/similarity", json={"pairs": pairs}).json()["results"]
+    assert [one["words"] for one in answers] == pairs
+    assert [one["cosine"] for one in answers] == model.similarity(*zip(*pairs, strict=True)).tolist()
+
+
+def test_explain(client, model):
+    for word in WORDS:
+        answer = client.get("/explain", params={"word": word, "n": 3, "neighbors": 4}).json()
+        explanation = model.explain(word, 3, neighbors=4)
+        assert answer == {**explanation.to_dict(), "known": word in model, "svg": explanation.svg()}
+    assert client.get("/explain", params={"word": "higher"}).json()["known"] is True
+    assert client.get("/explain", params={"word": "unfriendliest"}).json()["known"] is False
+
+
+def test_map_is_the_plane_of_the_principal_components(client, model):
+    words = ["king", "queen", "prince", "dog", "puppy", "red", "green", "unhappiest"]
+    answer = client.post("/map", json={"words": [*words, "東京", "king"]}).json()
+    assert answer["without_vector"] == ["東京"]
+    assert [point["word"] for point in answer["points"]] == words
+    units = model.embed(words).astype(np.float64)
+    units /= np.linalg.norm(units, axis=1, keepdims=True)
+    centred = units - units.mean(axis=0)
+    u, s, _ = np.linalg.svd(centred, full_matrices=False)  # the textbook's way to the principal components
+    expected = u[:, :2] * s[:2]
+    places = np.array([[point["x"], point["y"]] for point in answer["points"]])
+    signs = np.sign((places * expected).sum(axis=0))  # those of the directions are arbitrary
+    np.testing.assert_allclose(places, expected * signs, atol=1e-5)
+    assert answer["spread"] == pytest.approx((s[:2] ** 2).sum() / (s**2).sum(), abs=1e-5)
+
+
+@pytest.mark.parametrize("words", [[], ["king"], ["東京"]])
+def test_a_map_of_few_words(client, words):
+    answer = client.post("/map", json={"words": words}).json()
+    assert [(p["x"], p["y"]) for p in answer["points"]] == [(0.0, 0.0)] * words.count("king")
+
+
+def test_a_model_of_one_dimension_has_a_map_too():
+    model = pbos.train((["ab", "abc", "bca"], np.array([[1], [2], [-3]], np.float32)), lam=0.1)
+    with TestClient(make_app(model)) as client:
+        answer = client.post("/map", json={"words": ["ab", "bca"]}).json()
+        assert [p["y"] for p in answer["points"]] == [0.0, 0.0]
+        assert answer["spread"] == pytest.approx(1)
+        assert client.get("/model").json()["dims"] == 1
+
+
+def test_about_the_model_and_health(client, model):
+    answer = client.get("/model").json()
+    assert {name: answer[name] for name in ("name", "dims", "words", "dtype")} == {
+        **{"name": "English", "dims": model.dims},
+        **{"words": len(model.words), "dtype": model.vectors.dtype},
+    }
+    assert model.coverage(answer["examples"]) > [0] * len(answer["examples"])
+    assert answer["limits"]["words"] == Limits().words
+    assert client.get("/health").json() == {"status": "ok", "version": pbos.__version__}
+
+
+# -- errors and limits -------------------------------------------------------------------------------------------------
+
+
+def test_what_is_refused_and_how():
+    limits = Limits(words=3, word_length=10, n=5, map_words=2, body_bytes=500)
+    json_body = {"Content-Type": "application/json"}
+    with TestClient(make_app(limits=limits)) as client:
+        for answer, status, message in [
+            (client.get("/segment"), 422, "word is missing in the query"),
+            (client.get("/segment?word="), 422, "the word is empty"),
+            (client.get("/segment?word=abcdefghijk"), 422, "the word has 11 characters; at most 10 are allowed"),
+            (client.get("/segment?word=a&n=0"), 422, "n must be between 1 and 5, got 0"),
+            (client.get("/neighbors?word=a&n=6"), 422, "n must be between 1 and 5, got 6"),
+            (client.get("/explain?word=a&n=x"), 422, "query n: input should be a valid integer"),
+            (client.get("/similarity?first=a"), 422, "second is missing in the query"),
+            (client.post("/embed", json={"words": ["a", ""]}), 422, "word 1 is empty"),
+            (client.post("/embed", json={"words": ["a", "abcdefghijk"]}), 422, "word 1 has 11 characters"),
+            (client.post("/embed", json={"words": list("abcd")}), 413, "4 words are too many .* send at most 3"),
+            (client.post("/map", json={"words": list("abc")}), 413, "3 words are too many .* send at most 2"),
+            (client.post("/similarity", json={"pairs": [["a", "b"]] * 2}), 413, "4 words are too many"),
+            (client.post("/similarity", json={"pairs": [["a"]]}), 422, "pairs.0.1 is missing in the body"),
+            (client.post("/embed", json={"words": "higher"}), 422, "body words: input should be a valid list"),
+            (client.post("/embed", json={"words": [1]}), 422, "body words.0: input should be a valid string"),
+            (client.post("/embed", json={"word": ["a"]}), 422, "words is missing in the body"),
+            (client.post("/embed", content=b'{"words": [], "\\ud800": 1}', headers=json_body), 422, "extra inputs"),
+            (client.post("/embed", json=["a"]), 422, "the body must be a JSON object"),
+            (client.post("/embed", content=b'{"words": ', headers=json_body), 422, "the body is not JSON"),
+            (client.post("/embed", content=b'{"words": ["\\ud800"]}', headers=json_body), 422, "lone surrogate"),
+            (client.post("/embed", json={"words": ["a" * 500]}), 413, "the body is longer than 500 bytes"),
+            (client.post("/embed", content=iter([b"a"] * 501), headers=json_body), 413, "the body is longer than 500"),
+            (client.get("/nothing"), 404, "there is nothing at /nothing"),
+            (client.get("/static/../app.py"), 404, "there is nothing at"),
+            (client.post("/health"), 405, "/health does not take this method"),
+        ]:
+            assert answer.status_code == status, answer.text
+            assert answer.headers["Content-Type"] == "application/json"
+            content = answer.json()
+            assert set(content) == {"status", "error"} and content["status"] == status
+            assert re.search(message, content["error"]), content
+        assert client.get("/segment?word=abcdefghij&n=5").status_code == 200  # as long as can be
+
+
+class Broken(pbos.Model):
+    """A model with a fault that nobody foresaw."""
+
+    def weights(self, word):
+        raise ZeroDivisionError
+
+
+def test_a_fault_is_answered_too_and_tells_nothing_of_the_server(model, caplog):
+    with TestClient(make_app(Broken(*model.__reduce__()[1]))) as client:
+        answer = client.get("/weights", params={"word": "a"})
+        assert answer.status_code == 500
+        assert answer.json() == {"status": 500, "error": "the server failed on this request; its log says more"}
+        assert 'pbos_errors_total{path="/weights",status="500"} 1' in client.get("/metrics").text
+    assert "ZeroDivisionError" in caplog.text
+
+
+def test_headers_keep_browsers_safe(client):
+    for path in ("/", "/docs", "/static/page.js", "/explain?word=a", "/nothing", "/health"):
+        headers = client.get(path, headers={"Origin": "https://elsewhere.example"}).headers
+        policy = dict(part.strip().split(" ", 1) for part in headers["Content-Security-Policy"].split(";"))
+        assert policy["default-src"] == "'none'"
+        assert {policy[name] for name in ("script-src", "style-src", "connect-src", "img-src")} == {"'self'"}
+        assert headers["X-Content-Type-Options"] == "nosniff"
+        assert "Access-Control-Allow-Origin" not in headers
+
+
+class Waiting(pbos.Model):
+    """A model whose `segment` of many words takes until it is told."""
+
+    started, go_on = threading.Event(), threading.Event()
+
+    def segment(self, word, n=1, *, threads=None):
+        if not isinstance(word, str) and list(word) == ["slow"]:
+            self.started.set()
+            assert self.go_on.wait(60)
+        return super().segment(word, n, threads=threads)
+
+
+def test_long_work_does_not_keep_others_waiting(model):
+    with TestClient(make_app(Waiting(*model.__reduce__()[1]))) as client:
+        answers = []
+        slow = threading.Thread(target=lambda: answers.append(client.post("/segment", json={"words": ["slow"]})))
+        slow.start()
+        assert Waiting.started.wait(60)
+        assert client.get("/health").status_code == 200  # would hang if the event loop were busy
+        assert not answers
+        Waiting.go_on.set()
+        slow.join()
+        assert answers[0].json()["results"][0]["word"] == "slow"
+
+
+# -- metrics and documentation -----------------------------------------------------------------------------------------
+
+
+def parsed(text):
+    """Read the text format of Prometheus: {(name, labels): value}, and the type of each metric."""
+    assert text.endswith("\n")
+    values, types = {}, {}
+    for line in text.splitlines():
+        if line.startswith("# TYPE "):
+            _, _, name, kind = line.split(" ")
+            types[name] = kind
+        elif not line.startswith("# HELP "):
+            name, labels, value = re.fullmatch(r"([a-z_]+)(?:\{(.*)\})? (\S+)", line).groups()
+            assert re.sub(r"_(bucket|sum|count)$", "", name) in types or name in types, name
+            pairs = re.findall(r'([a-z]+)="([^"]*)"(?:,|$)', labels or "")
+            values[name, tuple(sorted(pairs))] = float(value)
+    return values, types
+
+
+def test_metrics_count_requests_errors_seconds_and_words():
+    with TestClient(make_app()) as client:
+        client.post("/embed", json={"words": ["a", "b", "c"]})
+        client.get("/embed?word=a")
+        client.get("/embed?word=")
+        client.get("/embed")
+        client.get("/similarity?first=a&second=b")
+        client.get("/some/path")
+        client.get("/other/path")
+        answer = client.get("/metrics")
+    assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
+    values, types = parsed(answer.text)
+    assert types["pbos_requests_total"] == "counter" and types["pbos_request_seconds"] == "histogram"
+    requests = {dict(labels)["path"]: {} for name, labels in values if name == "pbos_requests_total"}
+    for (name, labels), value in values.items():
+        if name == "pbos_requests_total":
+            requests[dict(labels)["path"]][dict(labels)["status"]] = value
+    assert requests == {"/embed": {"200": 2, "422": 2}, "/similarity": {"200": 1}, "other": {"404": 2}}
+    assert values["pbos_errors_total", (("path", "/embed"), ("status", "422"))] == 2
+    assert values["pbos_words_embedded_total", ()] == 3 + 1 + 2
+    assert values["pbos_request_seconds_count", (("path", "/embed"),)] == 4
+    assert values["pbos_request_seconds_sum", (("path", "/embed"),)] > 0
+    assert values["pbos_info", (("version", pbos.__version__),)] == 1
+
+
+def test_the_histogram_of_seconds():
+    metrics = Metrics()
+    seconds = [0.0004, 0.001, 0.02, 0.3, 99]
+    for one in seconds:
+        metrics.count_request("/x", 200, one)
+    values, _ = parsed(metrics.render())
+    buckets = {dict(k)["le"]: v for (name, k), v in values.items() if name == "pbos_request_seconds_bucket"}
+    assert buckets == {edge: sum(one <= float(edge) for one in seconds) for edge in buckets}
+    assert len(buckets) > 5 and buckets["+Inf"] == 5
+    assert values["pbos_request_seconds_sum", (("path", "/x"),)] == pytest.approx(sum(seconds))
+
+
+def test_openapi_describes_every_address(client):
+    spec = client.get("/openapi.json").json()
+    needed = {"/embed", "/segment", "/weights", "/neighbors", "/similarity", "/explain", "/map", "/health", "/metrics"}
+    assert needed <= set(spec["paths"])
+    for methods in spec["paths"].values():
+        for operation in methods.values():
+            assert operation["description"] and operation["tags"]
+            if operation["tags"] != ["server"]:  # which take nothing that could be wrong
+                refusal = operation["responses"]["422"]["content"]["application/json"]["schema"]
+                assert refusal["$ref"].endswith("/Error")
+    formats = spec["paths"]["/embed"]["post"]["responses"]["200"]["content"]
+    assert {"application/json", "application/octet-stream", "application/x-npy"} <= set(formats)
+
+
+def test_answers_are_as_openapi_says(client):
+    """Every field of an answer is in its schema, and the other way round."""
+    spec = client.get("/openapi.json").json()
+    for path, query in [
+        ("/embed", "?word=a"),
+        ("/segment", "?word=a"),
+        ("/weights", "?word=a"),
+        ("/neighbors", "?word=a"),
+        ("/similarity", "?first=a&second=b"),
+        ("/explain", "?word=a"),
+        ("/model", ""),
+        ("/health", ""),
+    ]:
+        reference = spec["paths"][path]["get"]["responses"]["200"]["content"]["application/json"]["schema"]["$ref"]
+        schema = spec["components"]["schemas"][reference.rsplit("/", 1)[1]]
+        assert set(client.get(path + query).json()) == set(schema["properties"])
+
+
+# -- pbos serve --------------------------------------------------------------------------------------------------------
+
+
+def serve(*arguments, **options):
+    command = [sys.executable, "-c", "from pbos.cli import main; main()", "serve", *map(str, arguments)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+
+
+def test_serve_says_where_answers_and_stops_cleanly():
+    import httpx
+
+    process = serve("--port", 0)
+    line = process.stdout.readline()
+    url = re.match(r"http://127\.0\.0\.1:\d+", line).group()
+    assert httpx.get(f"{url}/health").json()["status"] == "ok"
+    assert "<title>pbos</title>" in httpx.get(url).text
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (0, "")
+    assert re.sub(r"pbos: compiling for this machine.*\n", "", err) == "pbos: stopped\n"
+
+
+def test_a_port_in_use_is_one_sentence(run):
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        expected = f"pbos: port {port} is in use on 127.0.0.1; choose another with --port\n"
+        assert run("serve", "--port", port) == (2, "", expected)
+
+
+def test_a_host_that_is_none_is_one_sentence(run):
+    code, out, err = run("serve", "--host", "192.0.2.1", "--port", 0)  # an address kept for documentation
+    assert (code, out) == (2, "")
+    assert err == "pbos: 192.0.2.1 is no address of this machine; choose another with --host\n"
+
+
+def test_a_model_that_is_not_there_is_one_sentence(run):
+    code, out, err = run("serve", "-m", "nowhere", "--port", 0)
+    assert (code, out) == (2, "")
+    assert err.count("\n") == 1 and "nowhere" in err
+
+
+@pytest.mark.parametrize("missing", ["fastapi", "uvicorn"])
+def test_a_missing_extra_is_named(missing):
+    code = (
+        f"import sys; sys.modules['{missing}'] = None; sys.argv = ['pbos', 'serve']\nimport pbos.cli; pbos.cli.main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=os.environ)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1 and 'pip install "pbos[serve]"' in done.stderr
