@@ -43,7 +43,7 @@ def draw(
     def place(position: int) -> int:
         return width - MARGIN - step * position if rtl else MARGIN + step * position
 
-    base = 24 + max((height_of(span) for span in spans), default=0)
+    base = 26 + max((height_of(span) for span in spans), default=0)
     height = base + 44
     # The picture is as large as it says, or smaller where there is less room.
     yield (
@@ -84,7 +84,7 @@ def _labels(spans: list[Span], best: set[tuple[int, int]], place: Callable[[int]
     for span in sorted(strong, key=lambda span: ((span.start, span.end) not in best, -span.posterior)):
         is_best = (span.start, span.end) in best
         left, right = sorted((place(span.start), place(span.end)))
-        middle, y = (left + right) / 2, base - height_of(span) - 7
+        middle, y = (left + right) / 2, base - height_of(span) - 10
         share = f"{span.posterior:.0%}"
         text = f"{printable(span.subword)} {share}"
         if span.end - span.start == 1 or width_of(text) > right - left:

@@ -26,8 +26,7 @@ log = logging.getLogger("pbos.server")
 
 def refusal(status: int, sentence: str) -> JSONResponse:
     """Return the one shape in which the server says that something is wrong."""
-    sound = sentence.encode("utf-8", "backslashreplace").decode()  # a client may have sent half a surrogate pair
-    return JSONResponse({"status": status, "error": sound}, status)
+    return JSONResponse({"status": status, "error": sentence}, status)
 
 
 class Gate:

@@ -4,7 +4,7 @@
 const WAIT = 120; // milliseconds after the last key, before the server is asked
 const RETRY = 2000; // milliseconds until a server that is gone is asked again
 const SHOWN = 10; // weights shown at first
-const [SMALL, READABLE] = [0.5, 0.75]; // a drawing is made smaller down to the first; a longer one is scrolled
+const [SMALL, READABLE] = [0.44, 0.75]; // a drawing is made smaller down to the first; a longer one is scrolled
 
 const $ = (id) => document.getElementById(id);
 const state = { word: "", other: "", map: [] };

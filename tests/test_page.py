@@ -1,0 +1,432 @@
+"""The page, in a real browser: headless Chromium over a real `pbos serve`. What it shows is what the model says."""
+
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from contextlib import contextmanager
+from urllib.parse import parse_qs, quote, urlsplit
+
+import numpy as np
+import pytest
+
+import pbos
+
+sync_api = pytest.importorskip("playwright.sync_api")
+ARABIC = "والمسلمون"
+LONG = "pneumonoultramicroscopicsilicovolcanoconiosis"
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """Chromium as the system has it; without it these tests are skipped, but not in CI."""
+    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if found is None:
+        reason = "no Chromium; install it to run this test: apt-get install chromium fonts-noto-core fonts-noto-cjk"
+        if os.environ.get("CI"):
+            pytest.fail(reason)
+        pytest.skip(reason)
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@contextmanager
+def served(*arguments):
+    """Run `pbos serve`; give the process and its address."""
+    command = [sys.executable, "-c", "from pbos.cli import main; main()", "serve", *map(str, arguments)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        yield process, process.stdout.readline().split()[0]
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.wait(60)
+        process.stdout.close()
+
+
+@pytest.fixture(scope="module")
+def url():
+    with served("--port", 0) as (_, url):
+        yield url
+
+
+@pytest.fixture(scope="module")
+def model():
+    return pbos.load()
+
+
+@pytest.fixture
+def visit(browser):
+    """Open addresses in windows of their own; at the end no window may have complained or asked another server."""
+    contexts, complaints, asked = [], [], []
+
+    def visit(address, **options):
+        context = browser.new_context(**options)
+        contexts.append(context)
+        context.set_default_timeout(15_000)
+        page = context.new_page()
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("console", lambda message: message.type == "error" and complaints.append(message.text))
+        page.on("request", lambda request: asked.append(request.url))
+        page.goto(address)
+        page.server = "{0.scheme}://{0.netloc}/".format(urlsplit(address))
+        return page
+
+    yield visit
+    servers = {page.server for context in contexts for page in context.pages if hasattr(page, "server")}
+    for context in contexts:
+        context.close()
+    assert asked and all(any(address.startswith(server) for server in servers) for address in asked), asked
+    # A refused request is noted by the browser itself; anything else is a fault of the page.
+    assert [text for text in complaints if "Failed to load resource" not in text] == []
+
+
+def word_box(page):
+    return page.get_by_role("textbox", name="Type any word")
+
+
+def drawing(page, word):
+    """Wait for the drawing of a word; return it."""
+    picture = page.get_by_role("img", name=f"Segmentations of {word}:")
+    picture.wait_for()
+    return picture
+
+
+def labels(page, title):
+    return page.get_by_role("region", name=title).locator("li .text > :first-child").all_inner_texts()
+
+
+# -- looking at a word -------------------------------------------------------------------------------------------------
+
+
+def test_type_a_word_and_see_it_explained(visit, url, model):
+    page = visit(url)
+    word_box(page).fill("unkindliest")
+    picture = drawing(page, "unkindliest")
+    explanation = model.explain("unkindliest", 10)
+    assert picture.get_attribute("aria-label") in explanation.svg()
+    assert picture.locator("path").count() == explanation.svg().count("<path")
+    assert picture.locator("path.best").count() == explanation.svg().count('<path class="best"')
+    assert labels(page, "Segmentations") == ["/".join(one.pieces) for one in explanation.segmentations]
+    assert labels(page, "Subword weights") == [subword for subword, _ in explanation.weights[:10]]
+    assert labels(page, "Nearest words") == [word for word, _ in explanation.neighbors]
+    values = page.get_by_role("region", name="Nearest words").locator(".value").all_inner_texts()
+    assert values == [f"{cosine:.3f}" for _, cosine in explanation.neighbors]
+    assert page.locator("#coverage").inner_text() == f"{explanation.coverage:.0%}"
+    assert page.locator("#entropy").inner_text() == f"{explanation.entropy:.2f}"
+    assert " / ".join(explanation.segmentations[0].pieces) in page.locator("#summary").inner_text()
+    # Bars are as long as their shares.
+    widths = page.eval_on_selector_all("#segmentations .fill", "all => all.map(one => parseFloat(one.style.width))")
+    assert widths == pytest.approx([100 * one.probability for one in explanation.segmentations], abs=1e-3)
+    page.get_by_role("button", name=f"Show all {len(explanation.weights)}").click()
+    assert labels(page, "Subword weights") == [subword for subword, _ in explanation.weights]
+
+
+def test_every_key_changes_what_is_shown(visit, url, model):
+    page = visit(url)
+    word_box(page).fill("")
+    page.get_by_text("Type a word, and see").wait_for()
+    for word in ("high", "higher", "highers"):
+        word_box(page).press_sequentially(word[len(word_box(page).input_value()) :])
+        drawing(page, word)
+        page.wait_for_url(f"**/?word={word}")
+    assert page.title() == "highers – pbos"
+    assert labels(page, "Nearest words") == [word for word, _ in model.neighbors("highers")]
+
+
+def test_nearest_words_lead_on_and_back(visit, url, model):
+    page = visit(f"{url}/?word=unfriendliest")
+    drawing(page, "unfriendliest")
+    near = model.neighbors("unfriendliest")[0][0]
+    page.get_by_role("link", name=near, exact=True).click()
+    drawing(page, near)
+    assert word_box(page).input_value() == near
+    page.go_back()
+    drawing(page, "unfriendliest")
+    assert word_box(page).input_value() == "unfriendliest"
+
+
+def test_two_words(visit, url, model):
+    page = visit(f"{url}/?word=king")
+    page.get_by_role("textbox", name="Another word").fill("queen")
+    page.get_by_text(f"{model.similarity('king', 'queen'):.3f}").wait_for()
+    word_box(page).fill("prince")
+    page.get_by_text(f"{model.similarity('prince', 'queen'):.3f}").wait_for()
+
+
+def test_map_of_typed_words(visit, url):
+    page = visit(f"{url}/?word=doggo")
+    words = ["dog", "puppy", "doggo", "red", "greenish", "東京"]
+    page.get_by_role("textbox", name="Words, one a line").fill("dog, puppy doggo\nred\ngreenish,東京")
+    page.get_by_text("Without a known subword: 東京").wait_for()
+    shown = page.locator("#map title").all_text_contents()
+    assert sorted(shown) == sorted(words[:5])
+    assert page.locator("#map .current title").text_content() == "doggo"
+    answer = page.request.post(f"{url}/map", data={"words": words}).json()
+    places = {point["word"]: (point["x"], point["y"]) for point in answer["points"]}
+    drawn = {
+        group.locator("title").text_content(): [float(group.locator("circle").get_attribute(c)) for c in ("cx", "cy")]
+        for group in page.locator("#map g").all()
+    }
+    distances, lengths = [], []
+    for one in words[:5]:
+        for other in words[:5]:
+            distances.append(np.hypot(*np.subtract(drawn[one], drawn[other])))
+            lengths.append(np.hypot(*np.subtract(places[one], places[other])))
+    scale = max(distances) / max(lengths)
+    np.testing.assert_allclose(distances, np.multiply(lengths, scale), atol=0.01)  # one scale for both directions
+    page.get_by_text("The map as text").click()
+    assert page.locator("#map-list li").count() == 5
+
+
+# -- sharing -----------------------------------------------------------------------------------------------------------
+
+
+def everything(page):
+    page.locator("#cosine").filter(has_text=re.compile(r"\d")).wait_for()
+    page.locator("#map svg").wait_for()
+    shown = page.locator("#summary, #results, #cosine, #map, #list").all_inner_texts()
+    return shown, [page.locator(f"#{box}").input_value() for box in ("word", "other", "list")]
+
+
+def test_a_link_shows_the_same_elsewhere(visit, url):
+    page = visit(url, permissions=["clipboard-read", "clipboard-write"])
+    word_box(page).fill("naïve & <b>")
+    page.get_by_role("textbox", name="Another word").fill("100% + naïveté")
+    page.get_by_role("textbox", name="Words, one a line").fill("red\ngreen\n緑")
+    drawing(page, "naïve & <b>")
+    page.get_by_text("Without a known subword: 緑").wait_for()
+    page.get_by_role("button", name="Copy link").click()
+    page.get_by_role("button", name="Link copied").wait_for()
+    link = page.evaluate("navigator.clipboard.readText()")
+    assert link == page.url
+    assert parse_qs(urlsplit(link).query) == {
+        "word": ["naïve & <b>"],
+        "other": ["100% + naïveté"],
+        "map": ["red,green,緑"],
+    }
+    other = visit(link)
+    drawing(other, "naïve & <b>")
+    other.get_by_text("Without a known subword: 緑").wait_for()
+    assert everything(other) == everything(page)
+
+
+# -- what goes wrong ---------------------------------------------------------------------------------------------------
+
+
+def test_a_word_that_is_too_long(visit, url):
+    page = visit(url)
+    word_box(page).fill("a" * 201)
+    page.get_by_role("alert").get_by_text("The word has 201 characters; at most 200 are allowed.").wait_for()
+    assert not page.locator("#results").is_visible()
+    word_box(page).fill("higher")
+    drawing(page, "higher")
+    assert not page.get_by_role("alert").is_visible()
+
+
+def test_a_server_that_is_gone_and_comes_back(visit):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with served("--port", port) as (_, url):
+        page = visit(url)
+        drawing(page, "unfriendliest")
+    word_box(page).fill("higher")
+    page.get_by_role("alert").get_by_text("The server does not answer. Is pbos serve still running?").wait_for()
+    with served("--port", port):
+        drawing(page, "higher")  # without a key being pressed
+        page.get_by_role("alert").wait_for(state="hidden")
+
+
+def test_words_in_scripts_the_model_does_not_know(visit, url):
+    page = visit(url)
+    for word in (ARABIC, "東京タワー", "שלום"):
+        word_box(page).fill(word)
+        drawing(page, word)
+        assert f"The model knows no part of {word}" in page.locator("#summary").inner_text()
+        assert page.locator("#coverage").inner_text() == "0%"
+        assert "None: no subword" in page.get_by_role("region", name="Subword weights").inner_text()
+        assert not page.get_by_role("alert").is_visible()
+
+
+def test_a_word_is_never_markup(visit, url):
+    word = "<img src=x onerror=alert(1)><script>alert(1)</script>&amp;"
+    page = visit(f"{url}/?word={quote(word)}&other={quote(word)}&map={quote(word.replace(' ', ''))}")
+    page.on("dialog", lambda dialog: pytest.fail("a script ran"))
+    drawing(page, word)
+    everything(page)
+    assert page.locator("main img, main script").count() == 0
+    assert word in page.locator("#first").inner_text()
+
+
+def test_odd_words_are_drawn(visit, url):
+    page = visit(url)
+    for word in ("e\u0301\u0323", "हिन्दी", "👩\u200d💻", "a\u202eb", "x\x00y"):
+        page.goto(f"{url}/?word={quote(word)}")
+        page.locator("#lattice svg path").first.wait_for()
+        assert not page.get_by_role("alert").is_visible()
+
+
+# -- everybody ---------------------------------------------------------------------------------------------------------
+
+
+def test_by_keyboard_alone(visit, url, model):
+    page = visit(url)
+    drawing(page, "unfriendliest")
+
+    def focused():
+        code = "document.activeElement === document.body ? null : one.textContent || one.id"
+        return page.evaluate(f"(one => {code})(document.activeElement)")
+
+    assert focused() == "word"  # ready to type
+    page.keyboard.press("Control+A")
+    page.keyboard.type("higher")
+    drawing(page, "higher")
+    seen = []
+    while focused():  # until the last one was left
+        seen.append(focused())
+        outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+        assert outline != "none", f"nobody sees that {focused()} has the focus"
+        page.keyboard.press("Tab")
+    near = [word for word, _ in model.neighbors("higher")]
+    weights = f"Show all {len(model.weights('higher'))}"
+    wanted = ["word", "Copy link", "unfriendliest", weights, *near, "other", "list", "Add “higher”", "The map as text"]
+    assert [name for name in seen if name in wanted] == wanted  # in the order of the page
+    for _ in seen:
+        page.keyboard.press("Shift+Tab")
+        if focused() == near[1]:
+            break
+    page.keyboard.press("Enter")
+    drawing(page, near[1])
+    page.keyboard.press("/")
+    assert focused() == "word"
+    page.keyboard.type("lower")  # in place of what was there
+    drawing(page, "lower")
+
+
+def test_everything_has_a_name_for_those_who_do_not_see_it(visit, url):
+    page = visit(url)
+    drawing(page, "unfriendliest")
+    unnamed = page.eval_on_selector_all(
+        "input, textarea, button, a, output",
+        "all => all.filter(one => !(one.labels?.length || one.textContent.trim() || one.hidden)).map(one => one.id)",
+    )
+    assert unnamed == ["cosine"]  # an output is named by what it says
+    assert page.get_by_role("heading").count() == 6
+    assert page.locator("#summary").get_attribute("aria-live") == "polite"
+    assert page.locator("#map svg").get_attribute("aria-label").startswith("Map of 19 words: king is nearest to ")
+    assert page.locator("html").get_attribute("lang") == "en"
+
+
+@pytest.mark.parametrize("width", [320, 390])
+def test_a_narrow_window_is_not_scrolled_sideways(visit, url, width):
+    page = visit(url, viewport={"width": width, "height": 700}, has_touch=True, is_mobile=True)
+    for word in ("unfriendliest", LONG, "x" * 200):
+        word_box(page).fill(word)
+        drawing(page, word)
+        page.get_by_role("textbox", name="Another word").fill(word)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        left, right = page.eval_on_selector(
+            "#lattice svg", "e => [e.getBoundingClientRect().left, e.getBoundingClientRect().right]"
+        )
+        scrolled = page.locator("#lattice").get_attribute("tabindex") == "0"  # also by keys
+        assert scrolled or (left >= 0 and right <= width)
+        assert scrolled == (len(word) > 20)
+
+
+def luminance(colour):
+    """Relative luminance, as WCAG 2 defines it."""
+    values = [int(value) / 255 for value in re.findall(r"\d+", colour)[:3]]
+    linear = [value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4 for value in values]
+    return float(np.dot([0.2126, 0.7152, 0.0722], linear))
+
+
+def contrast(page, selector):
+    ink, paper = page.eval_on_selector(
+        selector,
+        """one => {
+          let box = one;
+          while (getComputedStyle(box).backgroundColor === "rgba(0, 0, 0, 0)") box = box.parentElement;
+          const ink = getComputedStyle(one);
+          return [one instanceof SVGElement ? ink.fill : ink.color, getComputedStyle(box).backgroundColor];
+        }""",
+    )
+    light, dark = sorted((luminance(ink), luminance(paper)), reverse=True)
+    return (light + 0.05) / (dark + 0.05), luminance(paper)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_light_and_dark_can_both_be_read(visit, url, scheme):
+    page = visit(url, color_scheme=scheme)
+    drawing(page, "unfriendliest")
+    page.locator("#map text").first.wait_for()
+    for selector in ("#summary", "#summary b", ".note", ".hint", "#word", ".value", "#neighbors a", ".about", "#copy"):
+        ratio, paper = contrast(page, selector)
+        assert ratio >= 4.5, selector  # WCAG 2, level AA
+        assert (paper > 0.5) == (scheme == "light")
+    for selector in ("#lattice .letter", "#lattice .label.best", "#map text"):
+        assert contrast(page, selector)[0] >= 4.5, selector
+
+
+# -- a right-to-left model ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def arabic(shared_data, tmp_path_factory):
+    """A model of Arabic words."""
+    folder = shared_data / "vectors" / "selftrained-ar"
+    words = (folder / "words.txt").read_text(encoding="utf-8").splitlines()[:6000]
+    vectors = np.load(folder / "vectors.npy", mmap_mode="r")[:6000].astype(np.float32)
+    place = tmp_path_factory.mktemp("models") / "arabic"
+    pbos.train((words, vectors), lam=0.1).save(place)
+    return place
+
+
+def test_arabic_reads_from_right_to_left(visit, arabic):
+    model = pbos.load(arabic)
+    assert ARABIC not in model and model.coverage(ARABIC) == 1
+    with served("-m", arabic, "--port", 0) as (_, url):
+        page = visit(f"{url}/?word={quote(ARABIC)}")
+        picture = drawing(page, ARABIC)
+        assert page.locator("#about").inner_text() == "arabic: 6,000 words, 64 dimensions"
+        letters = page.eval_on_selector_all(
+            "#lattice .letter", "all => all.map(one => [one.textContent, one.getBoundingClientRect().x])"
+        )
+        assert [letter.strip("\u200d") for letter, _ in letters] == list(ARABIC)
+        at = [x for _, x in letters]
+        assert at == sorted(at, reverse=True)
+        assert picture.locator("path:not(.best)").count() > 0  # a real lattice
+        best = model.segment(ARABIC)[0]
+        assert labels(page, "Segmentations")[0] == "/".join(best.pieces)
+        # The first piece stands at the right, and its bar grows from there.
+        pieces = page.eval_on_selector_all(
+            "#segmentations li:first-child bdi", "all => all.map(one => one.getBoundingClientRect().x)"
+        )
+        assert pieces == sorted(pieces, reverse=True) and len(pieces) == len(best.pieces)
+        bar, track = (page.locator(f"#weights li:nth-child(4) {part}").bounding_box() for part in (".fill", ".track"))
+        assert bar["x"] + bar["width"] == pytest.approx(track["x"] + track["width"], abs=1)
+        assert bar["x"] > track["x"] + 1
+        assert labels(page, "Nearest words") == [word for word, _ in model.neighbors(ARABIC)]
+        narrow = visit(f"{url}/?word={quote(ARABIC)}", viewport={"width": 360, "height": 700})
+        drawing(narrow, ARABIC)
+        assert narrow.evaluate("document.documentElement.scrollWidth") <= 360
+
+
+# -- the documentation of the API --------------------------------------------------------------------------------------
+
+
+def test_the_documentation_works_without_any_other_server(visit, url, model):
+    page = visit(f"{url}/docs")
+    page.get_by_role("heading", name="POST /embed").wait_for()
+    spec = page.request.get(f"{url}/openapi.json").json()
+    headings = page.get_by_role("heading", level=3).all_inner_texts()
+    assert sorted(headings) == sorted(f"{m.upper()} {path}" for path, methods in spec["paths"].items() for m in methods)
+    page.get_by_role("button", name="Try GET /segment").click()
+    best = model.segment("unfriendliest")[0]
+    page.get_by_text(f'"pieces": {list(best.pieces)}'.replace("'", '"')).wait_for()
+    page.get_by_role("button", name="Try POST /similarity").click()
+    page.get_by_text(f'"cosine": {model.similarity(["king"], ["queen"]).tolist()[0]}').wait_for()
