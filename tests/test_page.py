@@ -64,14 +64,15 @@ def visit(browser):
     """Open addresses in windows of their own; at the end no window may have complained or asked another server."""
     contexts, complaints, asked = [], [], []
 
-    def visit(address, **options):
+    def visit(address, before=lambda page: None, **options):
         context = browser.new_context(**options)
         contexts.append(context)
-        context.set_default_timeout(15_000)
+        context.set_default_timeout(60_000)  # a busy machine is no fault of the page
         page = context.new_page()
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("console", lambda message: message.type == "error" and complaints.append(message.text))
         page.on("request", lambda request: asked.append(request.url))
+        before(page)
         page.goto(address)
         page.server = "{0.scheme}://{0.netloc}/".format(urlsplit(address))
         return page
@@ -128,6 +129,7 @@ def test_type_a_word_and_see_it_explained(visit, url, model):
 
 def test_every_key_changes_what_is_shown(visit, url, model):
     page = visit(url)
+    drawing(page, "unfriendliest")
     word_box(page).fill("")
     page.get_by_text("Type a word, and see").wait_for()
     for word in ("high", "higher", "highers"):
@@ -136,6 +138,16 @@ def test_every_key_changes_what_is_shown(visit, url, model):
         page.wait_for_url(f"**/?word={word}")
     assert page.title() == "highers – pbos"
     assert labels(page, "Nearest words") == [word for word, _ in model.neighbors("highers")]
+
+
+def test_what_is_typed_before_the_server_has_answered_is_kept(visit, url):
+    held = []
+    page = visit(f"{url}/?other=queen", before=lambda page: page.route("**/model", lambda route: held.append(route)))
+    word_box(page).fill("kingly")
+    page.wait_for_timeout(300)  # longer than the page waits for the next key
+    held[0].continue_()
+    drawing(page, "kingly")
+    page.wait_for_url("**/?word=kingly&other=queen")
 
 
 def test_nearest_words_lead_on_and_back(visit, url, model):
@@ -152,6 +164,7 @@ def test_nearest_words_lead_on_and_back(visit, url, model):
 
 def test_two_words(visit, url, model):
     page = visit(f"{url}/?word=king")
+    drawing(page, "king")
     page.get_by_role("textbox", name="Another word").fill("queen")
     page.get_by_text(f"{model.similarity('king', 'queen'):.3f}").wait_for()
     word_box(page).fill("prince")
@@ -160,6 +173,7 @@ def test_two_words(visit, url, model):
 
 def test_map_of_typed_words(visit, url):
     page = visit(f"{url}/?word=doggo")
+    drawing(page, "doggo")
     words = ["dog", "puppy", "doggo", "red", "greenish", "東京"]
     page.get_by_role("textbox", name="Words, one a line").fill("dog, puppy doggo\nred\ngreenish,東京")
     page.get_by_text("Without a known subword: 東京").wait_for()
@@ -195,6 +209,7 @@ def everything(page):
 
 def test_a_link_shows_the_same_elsewhere(visit, url):
     page = visit(url, permissions=["clipboard-read", "clipboard-write"])
+    drawing(page, "unfriendliest")
     word_box(page).fill("naïve & <b>")
     page.get_by_role("textbox", name="Another word").fill("100% + naïveté")
     page.get_by_role("textbox", name="Words, one a line").fill("red\ngreen\n緑")

@@ -41,7 +41,7 @@ function debounced(task) {
   let timer;
   return () => {
     clearTimeout(timer);
-    timer = setTimeout(task, WAIT);
+    timer = setTimeout(() => { if (about) task(); }, WAIT); // before that, the start will do it
   };
 }
 
@@ -348,12 +348,14 @@ function addressOf({ word, other, map }) {
 
 function readAddress() {
   const parameters = new URLSearchParams(location.search);
-  state.word = parameters.get("word") ?? about.examples[0] ?? "";
-  state.other = parameters.get("other") ?? "";
-  state.map = parameters.has("map") ? wordsOf(parameters.get("map")) : about.map_examples;
-  $("word").value = state.word;
-  $("other").value = state.other;
-  $("list").value = state.map.join("\n");
+  take("word", parameters.get("word") ?? about.examples[0] ?? "");
+  take("other", parameters.get("other") ?? "");
+  take("list", (parameters.has("map") ? wordsOf(parameters.get("map")) : about.map_examples).join("\n"));
+}
+
+function take(id, value) {
+  $(id).value = value;
+  READERS[id](value);
 }
 
 function wordsOf(text) {
@@ -361,8 +363,7 @@ function wordsOf(text) {
 }
 
 function go(word) {
-  state.word = word;
-  $("word").value = word;
+  take("word", word);
   history.pushState(null, "", addressOf(state));
   showWord();
   showSimilarity();
@@ -411,14 +412,22 @@ const afterList = debounced(() => {
   showMap();
 });
 
-function onInput(id, handle) { // not while an input method is still composing a character
-  $(id).addEventListener("input", (event) => { if (!event.isComposing) handle($(id).value); });
-  $(id).addEventListener("compositionend", () => handle($(id).value));
-}
+const READERS = {
+  word: (value) => { state.word = value.trim(); },
+  other: (value) => { state.other = value.trim(); },
+  list: (value) => { state.map = wordsOf(value); },
+};
+const typed = new Set(); // what was typed before the server had answered for the first time is kept
 
-onInput("word", (value) => { state.word = value.trim(); afterTyping(); });
-onInput("other", (value) => { state.other = value.trim(); afterOther(); });
-onInput("list", (value) => { state.map = wordsOf(value); afterList(); });
+for (const [id, after] of [["word", afterTyping], ["other", afterOther], ["list", afterList]]) {
+  const handle = () => {
+    READERS[id]($(id).value);
+    typed.add(id);
+    after();
+  };
+  $(id).addEventListener("input", (event) => { if (!event.isComposing) handle(); }); // an input method is not done yet
+  $(id).addEventListener("compositionend", handle);
+}
 $("search").addEventListener("submit", (event) => event.preventDefault());
 $("copy").addEventListener("click", copyLink);
 $("more").addEventListener("click", () => {
@@ -426,8 +435,7 @@ $("more").addEventListener("click", () => {
   showWeights();
 });
 $("add").addEventListener("click", () => {
-  $("list").value = `${$("list").value.trimEnd()}\n${state.word}`.trim();
-  state.map = wordsOf($("list").value);
+  take("list", `${$("list").value.trimEnd()}\n${state.word}`.trim());
   afterList();
   $("list").focus();
 });
@@ -458,7 +466,11 @@ async function start() {
     return;
   }
   $("about").textContent = `${about.name}: ${about.words.toLocaleString("en")} words, ${about.dims} dimensions`;
+  const kept = [...typed].map((id) => [id, $(id).value]);
   readAddress();
+  for (const [id, value] of kept) take(id, value);
+  if (!typed.has("word") && document.activeElement === $("word")) $("word").select(); // the next key begins a word
+  history.replaceState(null, "", addressOf(state));
   $("examples").replaceChildren(make("span", {}, "For example"), ...about.examples.map(linkTo));
   refresh();
 }
