@@ -3,11 +3,14 @@
 import io
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
 import sys
 import threading
+import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -181,7 +184,8 @@ def test_what_is_refused_and_how():
             (client.post("/embed", json={"words": ["a" * 500]}), 413, "the body is longer than 500 bytes"),
             (client.post("/embed", content=iter([b"a"] * 501), headers=json_body), 413, "the body is longer than 500"),
             (client.get("/nothing"), 404, "there is nothing at /nothing"),
-            (client.get("/static/../app.py"), 404, "there is nothing at"),
+            (client.get("/static/%2e%2e/app.py"), 404, "there is nothing at"),
+            (client.get("/static/..%2fapp.py"), 404, "there is nothing at"),
             (client.post("/health"), 405, "/health does not take this method"),
         ]:
             assert answer.status_code == status, answer.text
@@ -353,6 +357,29 @@ def test_serve_says_where_answers_and_stops_cleanly():
     assert re.sub(r"pbos: compiling for this machine.*\n", "", err) == "pbos: stopped\n"
 
 
+@pytest.mark.skipif(shutil.which("curl") is None, reason="no curl")
+def test_the_commands_in_the_documentation_give_what_they_show(tmp_path):
+    page = (Path(__file__).parents[1] / "docs" / "page.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```console\n(.*?)```", page, re.DOTALL)
+    sessions = [part.split("\n", 1) for block in blocks for part in block.split("$ ")[1:]]
+    assert len(sessions) > 8
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    number = re.compile(r"-?\d+\.\d+")
+    process = serve("--port", 0)
+    try:
+        host = process.stdout.readline().split()[0].removeprefix("http://")
+        for command, expected in sessions:
+            command = command.replace("127.0.0.1:8000", host)
+            done = subprocess.run(command, shell=True, cwd=tmp_path, env=environment, capture_output=True, text=True)
+            assert done.returncode == 0, done.stderr
+            assert number.sub("#", done.stdout.strip()) == number.sub("#", expected.strip()), command
+            shown, given = (list(map(float, number.findall(text))) for text in (expected, done.stdout))
+            assert given == pytest.approx(shown, abs=1e-4)
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+
+
 def test_a_port_in_use_is_one_sentence(run):
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
@@ -372,6 +399,20 @@ def test_a_model_that_is_not_there_is_one_sentence(run):
     code, out, err = run("serve", "-m", "nowhere", "--port", 0)
     assert (code, out) == (2, "")
     assert err.count("\n") == 1 and "nowhere" in err
+
+
+def test_help_has_examples(run):
+    code, out, _ = run("serve", "--help")
+    assert code == 0 and "Examples:" in out
+
+
+def test_the_wheel_holds_the_page(tmp_path):
+    from hatchling.builders.wheel import WheelBuilder
+
+    root = Path(__file__).parents[1]
+    (wheel,) = WheelBuilder(str(root)).build(directory=str(tmp_path), versions=["standard"])
+    static = root / "src" / "pbos" / "server" / "static"
+    assert {f"pbos/server/static/{file.name}" for file in static.iterdir()} <= set(zipfile.ZipFile(wheel).namelist())
 
 
 @pytest.mark.parametrize("missing", ["fastapi", "uvicorn"])

@@ -43,6 +43,7 @@ def serve(
         if open:
             import webbrowser
 
-            webbrowser.open(url)
+            if not webbrowser.open(url):
+                note("found no browser to open; go to the address above")
         run(app, listener)
         note("stopped")

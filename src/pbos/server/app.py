@@ -231,12 +231,12 @@ def make_app(model: Model | None = None, *, name: str | None = None, limits: Lim
         return as_json(about)
 
     @app.get("/health", tags=["server"])
-    def health() -> schemas.Health:
+    async def health() -> schemas.Health:  # not in a thread: it answers even if all of them are busy
         """Answer when the model is ready, which it is as soon as the server answers at all."""
         return schemas.Health(status="ok", version=__version__)
 
     @app.get("/metrics", tags=["server"], response_class=PlainTextResponse)
-    def show_metrics() -> Response:
+    async def show_metrics() -> Response:
         """Give requests, errors, seconds and words in the text format of Prometheus."""
         return PlainTextResponse(metrics.render(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
