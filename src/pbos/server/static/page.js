@@ -96,7 +96,7 @@ function report(question, error) {
   const text = gone ? gone.message : [...new Set(all.map((one) => one.message))].join(" ");
   if (message.textContent !== text) message.textContent = text;
   message.hidden = !text;
-  $("results").classList.toggle("stale", Boolean(gone));
+  for (const id of ["summary", "results"]) $(id).classList.toggle("stale", Boolean(gone));
   clearTimeout(retry);
   if (gone) retry = setTimeout(() => (about ? refresh() : start()), RETRY);
 }
