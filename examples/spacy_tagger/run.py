@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import io
+import os
 import tempfile
 import time
 from pathlib import Path
@@ -18,9 +19,10 @@ from spacy.vectors import Vectors
 from spacy.vocab import Vocab
 
 import pbos
-from pbos.evaluation.datasets import Sentence, sentences
+from pbos.evaluation.datasets import Sentence, sentences, vectors
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).resolve().parent
+DATA = Path(os.environ.get("PBOS_DATA") or HERE.parents[2] / "shared" / "data")
 ROWS = {  # name: config file, settings
     "no vectors": ("no-vectors.cfg", {}),
     "table": ("table.cfg", {"paths.vectors": "table"}),
@@ -35,13 +37,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("language", help="language of the treebank, such as en")
     parser.add_argument("vectors", help="name of the word vectors, such as glove840b-en-10k")
-    parser.add_argument("--data", type=Path, default=HERE.parents[2] / "shared" / "data", help="folder of data sets")
+    parser.add_argument("--data", type=Path, default=DATA, help=f"folder of data sets; {DATA} by default")
     parser.add_argument("--sentences", type=int, help="how many of the treebank's to train on; all by default")
     parser.add_argument("--seeds", type=int, default=3, help="how many trainings a row")
     parser.add_argument("--steps", type=int, default=600, help="how many steps each")
     options = parser.parse_args()
 
-    words = pbos.WordVectors.read(options.data / "vectors" / options.vectors, progress=False)
+    words = vectors(options.vectors, options.data)
     parts = {part: sentences(options.language, part, options.data) for part in ("train", "dev", "test")}
     parts["train"] = parts["train"][: options.sentences]
     known = {word.lower() for sentence in parts["train"] for word, _ in sentence}.union(map(str.lower, words.words))

@@ -69,7 +69,7 @@ def add_vectors(
     """
     vectors = PbosVectors(model, strings=nlp.vocab.strings, attr=attr, exact=exact)
     vectors.embed([])  # which raises where the model is not there or has no given vectors
-    if nlp.vocab.vectors != vectors and (names := uses_static_vectors(nlp)):
+    if (names := learned_from_vectors(nlp)) and nlp.vocab.vectors != vectors:
         warn(f"{', '.join(names)} of this pipeline learned from other vectors; train again with these")
     nlp.vocab.vectors = vectors
     # A model without a path is found in the saved pipeline only: then the config names its place there.
@@ -78,13 +78,13 @@ def add_vectors(
     return nlp
 
 
-def uses_static_vectors(nlp: Language) -> list[str]:
-    """Name the components of a pipeline that were trained with the vectors it has."""
+def learned_from_vectors(nlp: Language) -> list[str]:
+    """Name the components of a pipeline that were trained with its vectors."""
+    models = {name: component.model for name, component in nlp.pipeline if hasattr(component, "model")}
     return [
         name
-        for name, component in nlp.pipeline
-        for node in (component.model.walk() if hasattr(component, "model") else ())
-        if node.name == "static_vectors" and node.has_param("W")
+        for name, model in models.items()
+        if any(layer.name == "static_vectors" and layer.has_param("W") for layer in model.walk())
     ]
 
 
