@@ -1,5 +1,7 @@
 """Fixtures for all tests."""
 
+import atexit
+import gc
 import os
 import re
 import sys
@@ -44,6 +46,11 @@ def run(capfd, monkeypatch, tmp_path):
         return code, out, re.sub(r"pbos: compiling for this machine.*\n", "", err)  # which has a test of its own
 
     return run
+
+
+def pytest_unconfigure():
+    """Undo what a command does to end at once: other libraries would report what is left as leaks."""
+    atexit.unregister(gc.freeze)
 
 
 # A first call may compile a kernel, so no example has a deadline; the profile "thorough" is for hunting.

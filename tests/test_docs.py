@@ -30,6 +30,8 @@ REASONS = {  # why a block may be left out
     "needs a GPU",
     "needs the data of the evaluation",
     "runs until it is stopped",
+    "test_examples.py does",
+    "test_server.py does, with a server",
     "takes minutes",
 }
 INSTALL = re.compile(r'^pip install "?pbos\b.*\n', re.MULTILINE)  # not run; that its extras exist is checked

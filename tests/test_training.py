@@ -443,3 +443,14 @@ def test_enough_vectors_change_nothing(real, tmp_path):
     same = pbos.train(vectors, lam=1, max_vectors=len(model.vectors))
     assert np.array_equal(same.vectors.values, model.vectors.values)
     assert rows_of(same) == rows_of(model)
+
+
+def test_marks_alone_own_no_vector():
+    """So that punctuation by itself, with nothing but marks around it, has zeros, as its coverage says."""
+    model = pbos.train({"a": [1.0], "b-c": [2.0], "-": [3.0], "d--e": [4.0]}, lam=1e-4)
+    for word in ("?", "!", "😀"):
+        assert model.lattice(word).word == f"<>{word}<>"
+        assert (model.coverage(word), model.weights(word), model[word].tolist()) == (0.0, [], [0.0])
+    owners = {subword for word in ("a", "b-c", "-", "d--e") for subword, _ in model.weights(word)}
+    assert {"<>-", "-", "-<>", "<>-<>"} <= owners and not {"<", ">", "<>"} & owners
+    assert model["-"] == pytest.approx([3.0], abs=0.01)

@@ -1,6 +1,5 @@
 """Train a spaCy tagger without vectors, with a table of vectors, and with pbos; compare them on unseen words."""
 
-# ruff: noqa: T201
 from __future__ import annotations
 
 import argparse

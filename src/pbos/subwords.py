@@ -323,8 +323,8 @@ def count_subwords(
     if levels:
         for level in levels[: min_len - 1]:
             level.owned[:] = False
-        if boundaries:  # a mark alone says nothing about the word
-            levels[0].owned[np.isin(alphabet, [ord(mark) for mark in BOUNDARIES])] = False
+        if boundaries:
+            disown_marks(levels, np.isin(alphabet, [ord(mark) for mark in BOUNDARIES]))
         for level in levels[1:] if min_holders > 1 else ():
             level.sums[level.holders < min_holders] = 0
 
@@ -339,6 +339,14 @@ def count_subwords(
         probabilities(np.concatenate([[0.0], *(level.sums for level in levels)])),
         np.where(owned, np.cumsum(owned, dtype=np.int32) - 1, np.int32(NO_ROW)),
     )
+
+
+def disown_marks(levels: list[Level], is_mark: npt.NDArray[np.bool_]) -> None:
+    """Let no subword of marks alone own a vector, also not the two of nothing between them: they say nothing."""
+    levels[0].owned[is_mark] = False
+    for pairs in levels[1:2]:
+        first = np.repeat(is_mark, pairs.parents_children)
+        pairs.owned[first & is_mark[pairs.labels]] = False
 
 
 def as_text(words: Codes) -> tuple[npt.NDArray[np.uint32], npt.NDArray[Any]]:

@@ -12,7 +12,6 @@ which works without an import, as pbos is found through its entry point. A saved
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from functools import lru_cache
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
@@ -168,7 +167,6 @@ class PbosVectors(BaseVectors):  # type: ignore[misc]
         if self.exact:
             model.embed([], exact=True)  # which raises where the model has no given vectors
         self._model, self._n_words = model, int(model.config()["words"])
-        self._coverage = lru_cache(maxsize=1 << 14)(model.coverage)
         self._unit_words: FloatMatrix | None = None
         self._row_of_key: dict[int, int] | None = None
 
@@ -181,23 +179,11 @@ class PbosVectors(BaseVectors):  # type: ignore[misc]
             at = [i for i, word in enumerate(words) if word]
             vectors[at] = self.embed([words[i] for i in at])
             return vectors
-        vectors = self.model.embed(words, exact=self.exact)
-        vectors[[i for i, word in enumerate(words) if not self._says_something(word)]] = 0
-        return vectors
+        return self.model.embed(words, exact=self.exact)
 
     def _vector(self, word: str) -> npt.NDArray[np.float32]:
         """Return what `embed` does for one word, sooner."""
-        if not self._says_something(word):
-            return np.zeros(self.model.dims, np.float32)
-        return self.embed([word])[0] if self.exact else self.model[word]
-
-    def _says_something(self, word: str) -> bool:
-        """Tell whether any letter of a word can count for its vector.
-
-        Where punctuation is written with boundary marks around it, these marks may own a vector by themselves.
-        """
-        model = self.model
-        return word.isalnum() or (word != "" and self._coverage(word) > 0) or (self.exact and word in model)
+        return self.model[word] if word and not self.exact else self.embed([word])[0]
 
     def __getitem__(self, key: Key) -> Any:
         """Return the vector of a word, float32 (dims,); a KeyError where it has none."""
