@@ -160,7 +160,9 @@ def test_no_underflow_at_any_length(length, unseen):
     lattice = Lattice(index.nodes, "ab" + "ż" * length, Spelling(unseen_char_prob=unseen))
     assert dict(lattice.weights()) == pytest.approx({"ab": 0.1 / 0.26, "a": 0.08 / 0.26, "b": 0.08 / 0.26}, rel=1e-6)
     assert lattice.coverage() == pytest.approx(2 / (length + 2))
-    assert lattice.best(2)[0].probability == pytest.approx(0.1 / 0.18, rel=1e-6)
+    for n in (1, 2):
+        assert lattice.best(n)[0].probability == pytest.approx(0.1 / 0.18, rel=1e-6)
+        assert lattice.best(n)[0].pieces[:2] == ("ab", "ż")
     assert lattice.entropy() == pytest.approx(-(5 / 9 * math.log(5 / 9) + 4 / 9 * math.log(4 / 9)), rel=1e-3)
 
 
@@ -320,6 +322,8 @@ def test_bad_input_is_refused():
         (lambda: segmenter.segment("a\ud800"), r"word 0 \('a\\ud800'\) holds a lone surrogate, U\+D800 at 1"),
         (lambda: segmenter.segment("ab", 0), "n must be at least 1, got 0"),
         (lambda: segmenter.sample("ab", -1), "must not be negative"),
+        (lambda: segmenter.sample(["ab"], -1), "must not be negative"),
+        (lambda: segmenter.sample(["ab", ""], 2), "word 1 is empty"),
         (lambda: segmenter.lattice(3), "expected a word"),
     ]:
         with pytest.raises(InputError, match=message):
@@ -333,6 +337,27 @@ def test_many_words_at_once():
     assert segmenter.weights(words) == [segmenter.weights(w) for w in words]
     assert segmenter.entropy(words) == [segmenter.entropy(w) for w in words]
     assert segmenter.coverage(words) == [segmenter.coverage(w) for w in words]
+
+
+@pytest.mark.parametrize("boundaries", [False, True])
+def test_samples_of_many_words_come_as_often_as_they_are_probable(boundaries):
+    segmenter = Segmenter.from_counts({"ab": 5, "abc": 2, "ca": 3, "b": 1}, boundaries=boundaries)
+    words, k = ["abc", "cab", "x", "abc"] * 100, 50  # more than are drawn together
+    found = segmenter.sample(words, k, seed=7)
+    assert [len(samples) for samples in found] == [k] * len(words)
+    assert found == segmenter.sample(words, k, seed=7, threads=1) != segmenter.sample(words, k, seed=8)
+    n = 100 * k
+    for at, word in enumerate(words[:4]):
+        drawn = Counter(sample for samples in found[at::4] for sample in samples)
+        expected = {s.pieces: s.probability for s in segmenter.segment(word, 100)}  # held against the oracle above
+        assert sum(expected.values()) == pytest.approx(1)
+        for sample, times in drawn.items():
+            p = expected[sample.pieces]
+            assert sample.probability == pytest.approx(p, rel=1e-9)
+            assert abs(times / n - p) <= 5 * math.sqrt(p * (1 - p) / n) + 2 / n
+    assert found[0] != found[3]  # the same word again is drawn anew
+    assert segmenter.sample(words[:2], 0) == [[], []]
+    assert segmenter.sample([], 3) == []
 
 
 def test_picture_and_plain_data():

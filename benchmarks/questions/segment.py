@@ -43,7 +43,7 @@ def rows():
         "Morfessor": lambda: [viterbi(word)[0] for word in words],
     }
     samples = {
-        "ours": lambda: [segmenter.sample(word, SAMPLES) for word in sampled],
+        "ours": lambda: segmenter.sample(sampled, SAMPLES),
         "SentencePiece": lambda: [
             spm.sample_encode_and_score(word, num_samples=SAMPLES, alpha=1.0, out_type=str) for word in sampled
         ],

@@ -17,8 +17,6 @@ from pbos.kernels import lattice as kernels
 from pbos.kernels.trie import ROW, Nodes
 from pbos.spelling import Spelling
 
-UNIFORMS = 1 << 20  # random numbers drawn at a time, for samples
-
 
 class Segmentation(NamedTuple):
     """One way to cut a word.
@@ -61,6 +59,12 @@ def check_n(n: int) -> None:
         raise InputError(f"n must be at least 1, got {n}")
 
 
+def check_k(k: int) -> None:
+    """Refuse a number of samples that makes no sense."""
+    if k < 0:
+        raise InputError(f"the number of samples must not be negative, got {k}")
+
+
 def letter_keys(n: int) -> npt.NDArray[np.int64]:
     """Return n random numbers by which the kernels compare cuts, always the same ones."""
     return np.random.default_rng(0).integers(1 << 63, size=n, dtype=np.int64)
@@ -73,7 +77,7 @@ def as_segmentations(
     indptr: npt.NDArray[np.int64],
     cuts: npt.NDArray[np.int32],
 ) -> list[list[Segmentation]]:
-    """Turn what `kernels.best_of_words` found of words, given without marks, into segmentations.
+    """Turn what `kernels.segmentations_of_words` found of words, given without marks, into segmentations.
 
     All pieces, then all tuples of them, and so on: many small objects are made fastest in a few long runs, and without
     the garbage collector, which would look through them again and again.
@@ -195,16 +199,10 @@ class Lattice:
 
     def sample(self, k: int = 1, seed: int | None = None) -> list[Segmentation]:
         """Draw k independent segmentations from p(g|w)."""
-        if k < 0:
-            raise InputError(f"the number of samples must not be negative, got {k}")
-        random = np.random.default_rng(seed)
-        at_once = max(1, UNIFORMS // len(self.word))
-        result = []
-        for first in range(0, k, at_once):
-            uniforms = random.random((min(at_once, k - first), len(self.word)))
-            found = kernels.sampled_segmentations(self._starts, self._probs, self._letters, uniforms)
-            result += as_segmentations([self._plain_word], np.array([0, found[0].size]), *found)[0]
-        return result
+        check_k(k)
+        uniforms = np.random.default_rng(seed).random((k, len(self.word)))
+        found = kernels.sampled_segmentations(self._starts, self._probs, self._letters, uniforms)
+        return as_segmentations([self._plain_word], np.array([0, k]), *found)[0]
 
     def entropy(self) -> float:
         """Return the entropy of p(g|w) in nats: 0 when only one segmentation is possible.

@@ -15,13 +15,14 @@ from pbos.errors import InputError
 from pbos.explanation import Explanation
 from pbos.kernels import lattice
 from pbos.kernels.trie import Nodes
-from pbos.lattice import Lattice, Segmentation, as_segmentations, check_n, letter_keys
+from pbos.lattice import Lattice, Segmentation, as_segmentations, check_k, check_n, letter_keys
 from pbos.spelling import Spelling
 from pbos.subwords import SubwordIndex, count_subwords, reestimated
 from pbos.text import as_words, normalize
 from pbos.threads import in_threads, share
 
 CHUNK = 4096  # words handed to a thread at a time, at most
+SAMPLED = 256  # words whose samples are drawn together
 
 
 class Segmenter:
@@ -127,19 +128,58 @@ class Segmenter:
         size = share(len(words), CHUNK, threads)
 
         def segment_chunk(first: int) -> list[list[Segmentation]]:
-            chunk = normalize(words[first : first + size], self.spelling.normalization)
-            codes = self.spelling.codes(chunk, first)
-            marks = self.spelling.marks(chunk, codes)
-            keys = letter_keys(int(np.diff(codes.offsets).max()) + 1)
-            unseen_char_prob, *_ = self.spelling.numbers
-            return as_segmentations(chunk, *lattice.best_of_words(self.nodes, unseen_char_prob, *codes, marks, keys, n))
+            return self._segmentations(words[first : first + size], first, n)
 
         chunks = in_threads(segment_chunk, range(0, len(words), size), threads)
         return list(itertools.chain.from_iterable(chunks))
 
-    def sample(self, word: str, k: int = 1, seed: int | None = None) -> list[Segmentation]:
-        """Draw k segmentations of a word from p(g|w); a seed makes them repeatable."""
-        return self.lattice(word).sample(k, seed)
+    @overload
+    def sample(  # type: ignore[overload-overlap]
+        self, word: str, k: int = 1, seed: int | None = None, *, threads: int | None = None
+    ) -> list[Segmentation]: ...
+    @overload
+    def sample(
+        self, word: Iterable[str], k: int = 1, seed: int | None = None, *, threads: int | None = None
+    ) -> list[list[Segmentation]]: ...
+    def sample(
+        self, word: str | Iterable[str], k: int = 1, seed: int | None = None, *, threads: int | None = None
+    ) -> list[Segmentation] | list[list[Segmentation]]:
+        """Draw k segmentations of a word (or of each of many) from p(g|w).
+
+        Args:
+            word: A word, or many.
+            k: How many segmentations of each; the same one may come again.
+            seed: Makes them repeatable, on any number of threads.
+            threads: For many words: how many threads to use; None for one a core.
+        """
+        if isinstance(word, str):
+            return self.lattice(word).sample(k, seed)
+        check_k(k)
+        words = as_words(word)
+        if k == 0:
+            nothing: list[list[Segmentation]] = [[] for _ in words]
+            return nothing
+        entropy = np.random.SeedSequence(seed).entropy
+
+        def sample_chunk(first: int) -> list[list[Segmentation]]:
+            random = np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=(first,)))
+            return self._segmentations(words[first : first + SAMPLED], first, k, random)
+
+        chunks = in_threads(sample_chunk, range(0, len(words), SAMPLED), threads)
+        return list(itertools.chain.from_iterable(chunks))
+
+    def _segmentations(
+        self, words: list[str], first: int, n: int, random: np.random.Generator | None = None
+    ) -> list[list[Segmentation]]:
+        """Return the n best segmentations of each word, or n random ones; `first` is the number of the first word."""
+        chunk = normalize(words, self.spelling.normalization)
+        codes = self.spelling.codes(chunk, first)
+        marks = self.spelling.marks(chunk, codes)
+        keys = letter_keys(int(np.diff(codes.offsets).max()) + 1)
+        uniforms = random.random(n * codes.codes.size) if random else np.empty(0)
+        unseen_char_prob, *_ = self.spelling.numbers
+        found = lattice.segmentations_of_words(self.nodes, unseen_char_prob, *codes, marks, keys, n, uniforms)
+        return as_segmentations(chunk, *found)
 
     @overload
     def weights(self, word: str) -> list[tuple[str, float]]: ...  # type: ignore[overload-overlap]

@@ -356,6 +356,36 @@ def best_paths(starts, span_probs, letters, letter_keys, n, ways):
 
 
 @kernel
+def best_path(starts, span_probs, ways):
+    """As `best_paths` for n = 1 and a short word without marks, by products instead of logarithms; return `log_total`.
+
+    0 says that the products are too small for that. If they are not, no way that counts has vanished: the best is at
+    least 2**-255 of the total, as there are no more ways than that.
+    """
+    length = starts.size - 1
+    scores, spans, ranks, _, found = ways
+    totals = np.empty(length + 1, np.float64)
+    totals[length] = scores[length, 0] = 1.0
+    for i in range(length - 1, -1, -1):
+        first = np.uint64(starts[i])
+        total, best, taken = 0.0, 0.0, first
+        for at in range(np.uint64(starts[i + 1]) - first):
+            end = np.uint64(i + 1) + at
+            prob = span_probs[first + at]
+            total += prob * totals[end]
+            if prob * scores[end, 0] >= best:
+                best = prob * scores[end, 0]
+                taken = first + at
+        totals[i] = total
+        scores[i, 0], spans[i, 0], ranks[i, 0] = best, taken, 0
+    if totals[0] < PLAIN_TOTAL:
+        return 0.0
+    scores[0, 0] = np.log(scores[0, 0])
+    found[0] = 1
+    return np.log(totals[0])
+
+
+@kernel
 def log_total_of_cuts(starts, span_probs, letters, cuts):
     """Return the logarithm of the sum over all paths that cut between letters just at `cuts`, and marks as they like.
 
@@ -395,9 +425,11 @@ def best_segmentations(starts, span_probs, letters, letter_keys, n, ways):
     length = starts.size - 1
     n_letters = letters[length]
     marked = n_letters < length
-    best_paths(starts, span_probs, letters, letter_keys, n_ways(n, letters), ways)
+    total = best_path(starts, span_probs, ways) if n == 1 and not marked and length <= PLAIN_LENGTH else 0.0
+    if total == 0.0:
+        best_paths(starts, span_probs, letters, letter_keys, n_ways(n, letters), ways)
+        total = log_total(starts, span_probs)
     scores, spans, ranks, _, found = ways
-    total = log_total(starts, span_probs)
     probabilities = np.empty(found[0], np.float64)
     indptr = np.zeros(found[0] + 1, np.int64)
     cuts = np.empty(found[0] * (n_letters + 1), np.int32)
@@ -430,46 +462,6 @@ def best_segmentations(starts, span_probs, letters, letter_keys, n, ways):
             size += 1
         new_indptr[at + 1] = size
     return probabilities[order], new_indptr, new_cuts[:size]
-
-
-@kernel
-def best_of_words(nodes, unseen_char_prob, codes, offsets, is_mark, letter_keys, n):
-    """Return the n most probable segmentations of many words: word_indptr, probabilities, indptr, cuts.
-
-    Those of word w are `word_indptr[w]:word_indptr[w + 1]`; for the rest see `best_segmentations`.
-    """
-    n_words = offsets.size - 1
-    word_indptr = np.zeros(n_words + 1, np.int64)
-    probabilities = np.empty(n_words * n, np.float64)
-    indptr = np.zeros(n_words * n + 1, np.int64)
-    capacity = 4 * n * n_words + 16
-    cuts = np.empty(capacity, np.int32)
-    size, n_cuts = 0, np.int64(0)
-    first = 0
-    while first < n_words:
-        last = end_of_run(offsets, first)
-        starts, _, span_probs = find_spans(nodes, unseen_char_prob, codes, offsets[first : last + 1])
-        longest = np.max(offsets[first + 1 : last + 1] - offsets[first:last])
-        ways = empty_ways(longest, 4 * n)
-        for word in range(first, last):
-            begin, end = offsets[word], offsets[word + 1]
-            slot = begin - offsets[first] + word - first
-            letters = np.zeros(end - begin + 1, np.int64)
-            for at in range(begin, end):
-                letters[at - begin + 1] = letters[at - begin] + (0 if is_mark[at] else 1)
-            word_starts = starts[slot : slot + letters.size]
-            some, ends, places = best_segmentations(word_starts, span_probs, letters, letter_keys, n, ways)
-            if n_cuts + places.size > capacity:
-                capacity = 2 * capacity + places.size
-                cuts = grown(cuts, capacity)
-            probabilities[size : size + some.size] = some
-            indptr[size + 1 : size + 1 + some.size] = n_cuts + ends[1:]
-            cuts[n_cuts : n_cuts + places.size] = places
-            n_cuts += places.size
-            size += some.size
-            word_indptr[word + 1] = size
-        first = last
-    return word_indptr, probabilities[:size], indptr[: size + 1], cuts[:n_cuts]
 
 
 @kernel
@@ -513,6 +505,51 @@ def sampled_segmentations(starts, span_probs, letters, uniforms):
             score = log_total_of_cuts(starts, span_probs, letters, cuts[indptr[draw] : size])
         probabilities[draw] = np.exp(min(score - total, 0.0))
     return probabilities, indptr, cuts[:size]
+
+
+@kernel
+def segmentations_of_words(nodes, unseen_char_prob, codes, offsets, is_mark, letter_keys, n, uniforms):
+    """Return the n most probable segmentations of many words: word_indptr, probabilities, indptr, cuts.
+
+    Those of word w are `word_indptr[w]:word_indptr[w + 1]`; for the rest see `best_segmentations`. With `uniforms`, n
+    for each code, they are drawn instead: see `sampled_segmentations`.
+    """
+    n_words = offsets.size - 1
+    word_indptr = np.zeros(n_words + 1, np.int64)
+    probabilities = np.empty(n_words * n, np.float64)
+    indptr = np.zeros(n_words * n + 1, np.int64)
+    capacity = 4 * n * n_words + 16
+    cuts = np.empty(capacity, np.int32)
+    size, n_cuts = 0, np.int64(0)
+    first = 0
+    while first < n_words:
+        last = end_of_run(offsets, first)
+        starts, _, span_probs = find_spans(nodes, unseen_char_prob, codes, offsets[first : last + 1])
+        longest = np.max(offsets[first + 1 : last + 1] - offsets[first:last])
+        ways = empty_ways(longest, 4 * n)
+        for word in range(first, last):
+            begin, end = offsets[word], offsets[word + 1]
+            slot = begin - offsets[first] + word - first
+            letters = np.zeros(end - begin + 1, np.int64)
+            for at in range(begin, end):
+                letters[at - begin + 1] = letters[at - begin] + (0 if is_mark[at] else 1)
+            word_starts = starts[slot : slot + letters.size]
+            if uniforms.size > 0:
+                draws = uniforms[n * begin : n * end].reshape(n, end - begin)
+                some, ends, places = sampled_segmentations(word_starts, span_probs, letters, draws)
+            else:
+                some, ends, places = best_segmentations(word_starts, span_probs, letters, letter_keys, n, ways)
+            if n_cuts + places.size > capacity:
+                capacity = 2 * capacity + places.size
+                cuts = grown(cuts, capacity)
+            probabilities[size : size + some.size] = some
+            indptr[size + 1 : size + 1 + some.size] = n_cuts + ends[1:]
+            cuts[n_cuts : n_cuts + places.size] = places
+            n_cuts += places.size
+            size += some.size
+            word_indptr[word + 1] = size
+        first = last
+    return word_indptr, probabilities[:size], indptr[: size + 1], cuts[:n_cuts]
 
 
 @kernel
