@@ -340,7 +340,7 @@ SENTENCES = [
 def example(monkeypatch):
     """The script of examples/spacy_tagger."""
     monkeypatch.syspath_prepend(str(ROOT / "examples" / "spacy_tagger"))
-    return importlib.import_module("run")
+    return importlib.import_module("tagger")
 
 
 @pytest.fixture

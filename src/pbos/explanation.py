@@ -20,9 +20,9 @@ class Explanation:
     >>> import pbos
     >>> explanation = pbos.load().explain("unfriendliest", n=2)
     >>> print(explanation)
-    <unfriendliest>   coverage 1.00   entropy 0.07
+    <unfriendliest>   coverage 1.00   entropy 0.06
       segmentations
-        unfriend/liest   0.990  ███████████████████████▊
+        unfriend/liest   0.991  ███████████████████████▊
         unfriend/li/est  0.005  ▏
       subword weights
         <unfriend        0.092  ██▎
