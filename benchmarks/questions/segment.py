@@ -44,9 +44,7 @@ def rows():
     }
     samples = {
         "ours": lambda: segmenter.sample(sampled, SAMPLES),
-        "SentencePiece": lambda: [
-            spm.sample_encode_and_score(word, num_samples=SAMPLES, alpha=1.0, out_type=str) for word in sampled
-        ],
+        "SentencePiece": lambda: spm.sample_encode_and_score(sampled, num_samples=SAMPLES, alpha=1.0, out_type=str),
     }
     with one_core():
         best_cost, one_cost = (per_word(race(calls), words) for calls in (best, one))
