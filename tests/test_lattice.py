@@ -333,7 +333,8 @@ def test_bad_input_is_refused():
 def test_many_words_at_once():
     segmenter = Segmenter.from_counts({"ab": 2, "abc": 1})
     words = ["ab", "abc", "cab"]
-    assert segmenter.segment(words, 2) == [segmenter.segment(w, 2) for w in words]
+    one_by_one = [segmenter.lattice(word).best(2) for word in words]
+    assert segmenter.segment(words, 2) == [segmenter.segment(word, 2) for word in words] == one_by_one
     assert segmenter.weights(words) == [segmenter.weights(w) for w in words]
     assert segmenter.entropy(words) == [segmenter.entropy(w) for w in words]
     assert segmenter.coverage(words) == [segmenter.coverage(w) for w in words]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import itertools
 from collections.abc import Iterator
@@ -66,8 +67,13 @@ def check_k(k: int) -> None:
 
 
 def letter_keys(n: int) -> npt.NDArray[np.int64]:
-    """Return n random numbers by which the kernels compare cuts, always the same ones."""
-    return np.random.default_rng(0).integers(1 << 63, size=n, dtype=np.int64)
+    """Return at least n random numbers by which the kernels compare cuts, always the same ones."""
+    return _random_keys(int(n).bit_length())
+
+
+@functools.lru_cache(maxsize=16)
+def _random_keys(n_bits: int) -> npt.NDArray[np.int64]:
+    return np.random.default_rng(0).integers(1 << 63, size=1 << n_bits, dtype=np.int64)
 
 
 def as_segmentations(
@@ -82,6 +88,10 @@ def as_segmentations(
     All pieces, then all tuples of them, and so on: many small objects are made fastest in a few long runs, and without
     the garbage collector, which would look through them again and again.
     """
+    if len(words) == 1:  # for which arrays would take longer
+        (word,), bounds, places = words, indptr.tolist(), cuts.tolist()
+        found = zip(itertools.pairwise(bounds), probabilities.tolist(), strict=True)
+        return [[Segmentation(_pieces(word, places[first:last]), probability) for (first, last), probability in found]]
     collecting = gc.isenabled()
     gc.disable()
     try:
@@ -89,6 +99,10 @@ def as_segmentations(
     finally:
         if collecting:
             gc.enable()
+
+
+def _pieces(word: str, cuts: list[int]) -> tuple[str, ...]:
+    return tuple([word[begin:end] for begin, end in itertools.pairwise(cuts)])
 
 
 def _as_segmentations(

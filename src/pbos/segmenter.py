@@ -121,9 +121,9 @@ class Segmenter:
             n: How many segmentations of each.
             threads: For many words: how many threads to use; None for one a core.
         """
-        if isinstance(word, str):
-            return self.lattice(word).best(n)
         check_n(n)
+        if isinstance(word, str):
+            return self._segmentations([word], 0, n)[0]
         words = as_words(word)
         size = share(len(words), CHUNK, threads)
 
