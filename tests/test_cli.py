@@ -1,5 +1,6 @@
 """The command line: exact output, exit codes, streams."""
 
+import itertools
 import json
 import math
 import os
@@ -14,6 +15,7 @@ import oracle
 import pytest
 
 import pbos
+from pbos.cli.common import BATCH
 
 COUNTS = "word,count\nhigh,60\nhigher,20\ner,20\n"
 
@@ -69,8 +71,19 @@ def test_segment_agrees_with_the_library(run, counts):
     }
     _, out, _ = run("segment", "-c", counts, "--sample", 4, "--seed", 3, "highest")
     assert out == "".join(
-        f"highest\t{'/'.join(s.pieces)}\t{s.probability:.3f}\n" for s in segmenter.sample("highest", 4, 3)
+        f"highest\t{'/'.join(s.pieces)}\t{s.probability:.3f}\n" for s in segmenter.sample(["highest"], 4, 3)[0]
     )
+
+
+def test_segment_takes_any_number_of_words(run, counts, tmp_path):
+    segmenter = pbos.Segmenter.from_counts({"high": 60, "higher": 20, "er": 20})
+    words = ["".join(letters) for letters in itertools.product("higher", repeat=5)] + ["higher"] * 2000
+    assert len(words) > BATCH
+    (tmp_path / "words.txt").write_text("\n".join(words))
+    _, out, _ = run("segment", "-c", counts, "-n", 2, "-i", tmp_path / "words.txt")
+    expected = [(word, s) for word in words for s in segmenter.lattice(word).best(2)]
+    lines = [f"{word}\t{'/'.join(s.pieces)}\t{s.probability:.3f}" for word, s in expected]
+    assert out.splitlines() == lines
 
 
 def test_segment_settings_of_the_counts_reach_the_library(run, counts):

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pbos.model import Model
 
 MAX_SHOWN = 5
+BATCH = 8192  # words worked on at a time: memory stays the same for any number of words
 
 ModelOption = Annotated[
     str | None,

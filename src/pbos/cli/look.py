@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pbos.cli.common import (
+    BATCH,
     InputOption,
     JsonOption,
     ModelOption,
     WordsArgument,
+    batches,
     load_model,
     prepare,
     words_from,
@@ -78,14 +80,15 @@ def segment(
     settings = {**flags, "min_count": min_count, "em_rounds": em_rounds}
     given = {name: value for name, value in settings.items() if value is not None}
     segmenter = segmenter_of(model, counts, **given)
-    for word in words_from(words, input):
-        found = segmenter.sample(word, sample, seed) if sample else segmenter.segment(word, number)
-        if json:
-            pieces = [{"pieces": list(one.pieces), "probability": one.probability} for one in found]
-            write_json({"word": word, "segmentations": pieces})
-        else:
-            for one in found:
-                write(f"{word}\t{'/'.join(one.pieces)}\t{one.probability:.3f}")
+    for batch in batches(words_from(words, input), BATCH):
+        found = segmenter.sample(batch, sample, seed) if sample else segmenter.segment(batch, number)
+        for word, segmentations in zip(batch, found, strict=True):
+            if json:
+                pieces = [{"pieces": list(one.pieces), "probability": one.probability} for one in segmentations]
+                write_json({"word": word, "segmentations": pieces})
+            else:
+                for one in segmentations:
+                    write(f"{word}\t{'/'.join(one.pieces)}\t{one.probability:.3f}")
 
 
 def explain(

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from pbos.cli.common import (
+    BATCH,
     InputOption,
     JsonOption,
     ModelOption,
@@ -25,7 +26,6 @@ from pbos.cli.common import (
 )
 
 TABLES = (".parquet", ".pq", ".arrow", ".feather", ".ipc")  # as in `pbos.adapters.arrow`, which need not be there
-BATCH = 8192  # words embedded at a time: memory stays the same for any number of words
 Writer = Callable[[list[str], Any], None]
 ThreadsOption = Annotated[int | None, typer.Option(min=1, help="How many threads; by default one a core.")]
 
