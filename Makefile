@@ -11,7 +11,7 @@ demo: .venv/base  ## look at one word with the embedded model
 	@printf '\n$$ echo unfriendliest | pbos embed | cut -c -72\n' && echo unfriendliest | $(BIN)/pbos embed | cut -c -72
 
 test: .venv/dev  ## run the tests
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses auto --dist loadfile
 
 lint: .venv/dev  ## check style and types
 	$(BIN)/ruff check .
