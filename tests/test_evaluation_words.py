@@ -202,7 +202,7 @@ def zipped(files):
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         for name, content in files.items():
-            archive.writestr(name, content)
+            archive.writestr(zipfile.ZipInfo(name), content)
     return buffer.getvalue()
 
 
@@ -211,7 +211,7 @@ CONTENT = b"word1\tword2\tPOS\tscore\ncat\tdog\tN\t7.5\n"
 
 @pytest.mark.parametrize(
     "published",
-    [CONTENT, gzip.compress(CONTENT), zipped({"__MACOSX/._it.txt": b"", "in/it.txt": CONTENT})],
+    [CONTENT, gzip.compress(CONTENT, mtime=0), zipped({"__MACOSX/._it.txt": b"", "in/it.txt": CONTENT})],
     ids=["plain", "gz", "zip"],
 )
 def test_download(cache, served, monkeypatch, published):
@@ -236,7 +236,7 @@ def test_download(cache, served, monkeypatch, published):
         (None, InputError, "could not be fetched .*HTTPError"),
         (b"something else", FormatError, "is not the one we know"),
         (zipped({"other.txt": CONTENT}), FormatError, "the archive holds no it.txt"),
-        (gzip.compress(CONTENT)[:-9], FormatError, "the archive is damaged"),
+        (gzip.compress(CONTENT, mtime=0)[:-9], FormatError, "the archive is damaged"),
     ],
 )
 def test_bad_download(cache, served, published, error, message):
