@@ -21,6 +21,16 @@ from typing import IO, Any, BinaryIO, cast
 from pbos.errors import FormatError, MissingExtraError, PbosWarning
 
 MAGIC = {b"\x1f\x8b": "gz", b"BZh": "bz2", b"\xfd7zXZ\x00": "xz", b"\x28\xb5\x2f\xfd": "zst"}
+PARQUET, ARROW = (".parquet", ".pq"), (".arrow", ".feather", ".ipc")
+
+
+def is_table(path: str | os.PathLike[str]) -> bool:
+    """Tell by its name whether a file is a table: Parquet or Arrow (Feather).
+
+    >>> is_table("words.parquet"), is_table("words.txt")
+    (True, False)
+    """
+    return Path(path).suffix in PARQUET + ARROW
 
 
 def compression(head: bytes) -> str | None:

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pbos.errors import FormatError, InputError, MissingExtraError
-from pbos.files import write_whole
+from pbos.files import PARQUET, write_whole
 from pbos.kernels import utf8
 from pbos.model import Model
 from pbos.progress import progress as progress_bar
@@ -198,18 +198,8 @@ def as_vectors(vectors: FloatMatrix, valid: BoolArray | None = None) -> Any:
 
 # -- files -------------------------------------------------------------------------------------------------------------
 
-PARQUET, ARROW = (".parquet", ".pq"), (".arrow", ".feather", ".ipc")
 Rows = Iterator[Any]
 """Record batches, of ROWS rows at most."""
-
-
-def is_table(path: str | PathLike[str]) -> bool:
-    """Tell by its name whether a file is a table: Parquet or Arrow (Feather).
-
-    >>> is_table("words.parquet"), is_table("words.txt")
-    (True, False)
-    """
-    return Path(path).suffix in PARQUET + ARROW
 
 
 @contextmanager

@@ -25,7 +25,6 @@ from pbos.cli.common import (
     write_json,
 )
 
-TABLES = (".parquet", ".pq", ".arrow", ".feather", ".ipc")  # as in `pbos.adapters.arrow`, which need not be there
 Writer = Callable[[list[str], Any], None]
 ThreadsOption = Annotated[int | None, typer.Option(min=1, help="How many threads; by default one a core.")]
 
@@ -103,7 +102,9 @@ def embed(
 
 
 def _is_table(file: Path | None) -> bool:
-    return file is not None and file.suffix in TABLES
+    from pbos.files import is_table
+
+    return file is not None and is_table(file)
 
 
 def _embed_table(

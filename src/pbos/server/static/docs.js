@@ -1,15 +1,8 @@
 // The documentation of the API: what /openapi.json says, with a form to try each address.
 
-const SHOWN = 4000; // characters of an answer
+import { make } from "./make.js";
 
-function make(tag, attributes = {}, ...children) {
-  const element = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) {
-    element.setAttribute(name, value);
-  }
-  element.append(...children);
-  return element;
-}
+const SHOWN = 4000; // characters of an answer
 
 function paragraphs(text) {
   return text.split("\n\n").map((part) => make("p", {}, ...part.split("`").map((piece, at) => (at % 2 ? make("code", {}, piece) : piece))));

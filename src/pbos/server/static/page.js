@@ -1,6 +1,8 @@
 // The page: asks the server about what is typed, shows the answers, and keeps its state in the address.
 // All text goes into the page as text (never as HTML); the drawing is parsed as XML that the server has escaped.
 
+import { make } from "./make.js";
+
 const WAIT = 120; // milliseconds after the last key, before the server is asked
 const RETRY = 2000; // milliseconds until a server that is gone is asked again
 const SHOWN = 10; // weights shown at first
@@ -13,15 +15,6 @@ let explained = null; // the last answer about the word
 let mapped = null; // the last answer about the map
 
 // -- small helpers ----------------------------------------------------------------------------------------------------
-
-function make(tag, attributes = {}, ...children) {
-  const element = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) {
-    element.setAttribute(name, value);
-  }
-  element.append(...children);
-  return element;
-}
 
 function drawn(tag, attributes = {}, text = "") {
   const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
