@@ -6,6 +6,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pbos.arrays import cosines as cosines
     from pbos.counts import WordCounts as WordCounts
     from pbos.errors import FormatError as FormatError
     from pbos.errors import InputError as InputError
@@ -15,18 +16,19 @@ if TYPE_CHECKING:
     from pbos.errors import PbosWarning as PbosWarning
     from pbos.explanation import Explanation as Explanation
     from pbos.lattice import Lattice as Lattice
-    from pbos.lattice import Segmentation as Segmentation
     from pbos.lattice import Span as Span
     from pbos.model import Model as Model
     from pbos.model import load as load
     from pbos.segmenter import Segmenter as Segmenter
+    from pbos.settings import Settings as Settings
+    from pbos.subwords import Segmentation as Segmentation
     from pbos.training import train as train
     from pbos.vectors import WordVectors as WordVectors
 
 __version__ = "0.1.0"
 
-# Where each public name lives. They are imported when first used, so that `pbos --help` need not wait for Numba.
-_HOMES = {
+# The module of each public name, imported on first use, so that `pbos --help` does not wait for Numba.
+_MODULES = {
     "Explanation": "explanation",
     "FormatError": "errors",
     "InputError": "errors",
@@ -36,21 +38,23 @@ _HOMES = {
     "ModelError": "errors",
     "PbosError": "errors",
     "PbosWarning": "errors",
-    "Segmentation": "lattice",
+    "Segmentation": "subwords",
     "Segmenter": "segmenter",
+    "Settings": "settings",
     "Span": "lattice",
     "WordCounts": "counts",
     "WordVectors": "vectors",
+    "cosines": "arrays",
     "load": "model",
     "train": "training",
 }
-__all__ = sorted(_HOMES)
+__all__ = sorted(_MODULES)
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module 'pbos' has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"pbos.{_HOMES[name]}"), name)
+    value = getattr(importlib.import_module(f"pbos.{_MODULES[name]}"), name)
     globals()[name] = value
     return value
 

@@ -8,9 +8,10 @@ from html import escape
 from typing import Any
 
 from pbos.drawing import BEST, printable
-from pbos.lattice import Lattice, Segmentation
+from pbos.lattice import Lattice
+from pbos.subwords import Segmentation
 
-NO_WEIGHTS = "none: no subword of this word owns a vector"
+NO_WEIGHTS = "none: no subword of this word has a vector"
 Shares = list[tuple[str, float]]
 
 
@@ -20,7 +21,7 @@ class Explanation:
     >>> import pbos
     >>> explanation = pbos.load().explain("unfriendliest", n=2)
     >>> print(explanation)
-    <unfriendliest>   coverage 1.00   entropy 0.06
+    unfriendliest   coverage 1.00   entropy 0.06
       segmentations
         unfriend/liest   0.991  ███████████████████████▊
         unfriend/li/est  0.005  ▏
@@ -31,51 +32,69 @@ class Explanation:
     'unfriendly'
 
     Attributes:
-        word: The word as it was given.
-        lattice: All its segmentations at once; `lattice.word` is the word as it is cut.
-        n: How many segmentations.
+        word: The word as given.
+        lattice: All its segmentations.
+        n: The number of segmentations, and of weights in tables.
+        known: Whether it is a training word; None without a model.
     """
 
     def __init__(
-        self, word: str, lattice: Lattice, n: int = 5, find_neighbors: Callable[[], Shares] | None = None
+        self,
+        word: str,
+        lattice: Lattice,
+        n: int = 5,
+        *,
+        known: bool | None = None,
+        find_neighbors: Callable[[], Shares] = list,
     ) -> None:
-        self.word = word
-        self.lattice = lattice
-        self.n = n
+        self.word, self.lattice, self.n, self.known = word, lattice, n, known
         self._find_neighbors = find_neighbors
 
     @cached_property
     def segmentations(self) -> list[Segmentation]:
-        """The n most probable ways to cut the word, best first."""
+        """The n most probable segmentations, best first."""
         return self.lattice.best(self.n)
 
     @cached_property
     def weights(self) -> Shares:
-        """All subwords that own a vector and their weights a(s|w), largest first; they sum to 1."""
+        """All subwords that have a vector and their weights a(s|w), largest first; they sum to 1."""
         return self.lattice.weights()
 
     @cached_property
     def coverage(self) -> float:
-        """The share of the word's characters that lie in a subword with a weight, 0 to 1."""
+        """The share of the word's characters that are in a subword with a weight, 0 to 1."""
         return self.lattice.coverage()
 
     @cached_property
     def entropy(self) -> float:
-        """How undecided the segmentation is, in nats."""
+        """How uncertain the segmentation is, in nats."""
         return self.lattice.entropy()
 
     @cached_property
-    def neighbors(self) -> Shares | None:
-        """The training words nearest to the word, with their cosines; None where there are no vectors."""
-        return None if self._find_neighbors is None else self._find_neighbors()
+    def neighbors(self) -> Shares:
+        """The training words nearest to the word, with their cosines; empty if it has no vector."""
+        return self._find_neighbors()
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain data, ready for JSON."""
-        data = self.lattice.to_dict(self.n)
-        lattice = {"word": data.pop("word"), "spans": data.pop("spans")}
-        if self.neighbors is not None:
+        """Return everything as plain data, ready for JSON.
+
+        `spans` are positions in `spelled`, the word with its boundary marks. `known` and `neighbors` need a model.
+        """
+        data = {
+            "word": self.word,
+            "spelled": self.lattice.spelled,
+            "segmentations": [
+                {"pieces": list(one.pieces), "probability": one.probability} for one in self.segmentations
+            ],
+            "weights": [{"subword": subword, "weight": weight} for subword, weight in self.weights],
+            "spans": [span._asdict() for span in self.lattice.spans],
+            "entropy": self.entropy,
+            "coverage": self.coverage,
+        }
+        if self.known is not None:
+            data["known"] = self.known
             data["neighbors"] = [{"word": word, "cosine": cosine} for word, cosine in self.neighbors]
-        return {"word": self.word, **data, "lattice": lattice}
+        return data
 
     def _tables(self) -> list[tuple[str, Shares]]:
         cuts = [("/".join(one.pieces), one.probability) for one in self.segmentations]
@@ -84,7 +103,7 @@ class Explanation:
     def __str__(self) -> str:
         tables = self._tables()
         width = max(len(label) for _, rows in tables for label, _ in rows)
-        lines = [f"{self.lattice.word}   coverage {self.coverage:.2f}   entropy {self.entropy:.2f}"]
+        lines = [f"{self.word}   coverage {self.coverage:.2f}   entropy {self.entropy:.2f}"]
         for title, rows in tables:
             lines.append(f"  {title}")
             lines += [f"    {label:<{width}}  {share:.3f}  {bar(share)}".rstrip() for label, share in rows]
@@ -101,7 +120,7 @@ class Explanation:
 
     def _html(self) -> Iterator[str]:
         tables = self._tables()
-        if self.neighbors is not None:
+        if self.known is not None:
             tables.append(("nearest words", self.neighbors[: self.n]))
         yield '<div style="max-width: 100%; overflow-x: auto">'
         yield self.svg()
@@ -117,11 +136,11 @@ class Explanation:
         yield "</div></div>"
 
     def __repr__(self) -> str:
-        return f"<Explanation {self.lattice.word!r}: best {self.segmentations[0]}, coverage {self.coverage:.2f}>"
+        return f"<Explanation {self.word!r}: best {self.segmentations[0]}, coverage {self.coverage:.2f}>"
 
 
 def bar(share: float, width: int = 24) -> str:
-    """Draw a share of 1 as a bar of up to `width` characters, in eighths.
+    """Return a share of 1 as a bar of up to `width` characters, in eighths.
 
     >>> bar(0.5, 4)
     '██'
@@ -131,7 +150,7 @@ def bar(share: float, width: int = 24) -> str:
 
 
 def _html_bar(label: str, share: float) -> str:
-    """Return a label with its share, over a bar; the colours of the text are those of the notebook."""
+    """Return a label with its share, over a bar; the text has the colors of the notebook."""
     percent = 100 * max(0.0, min(share, 1.0))
     return (
         '<div style="display: flex; justify-content: space-between; gap: 1em; line-height: 1.5">'

@@ -1,8 +1,7 @@
-"""Ridge regression and batches of words on a GPU, by PyTorch (extra `torch`).
+"""Ridge regression on a GPU, with PyTorch (extra `torch`).
 
-In reading order: which device to use, ridge regression, embedding, sparse matrices and copies. Imported only where a
-device is asked for, as PyTorch takes its time. The module needs NumPy and PyTorch only, so that it can be measured on a
-GPU machine without Numba; on CPU tensors it runs too, which is how it is tested.
+Imported only if a device is asked for, because importing PyTorch is slow. The module needs only NumPy and PyTorch, so
+that it can be measured on a GPU machine without Numba. It also runs on CPU tensors, which is how it is tested.
 """
 
 from __future__ import annotations
@@ -15,44 +14,37 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from pbos.arrays import FloatMatrix
 from pbos.errors import InputError
 from pbos.files import warn
 
 try:
     import torch
 except ImportError:
-    torch = None  # find_device says so
+    torch = None  # find_device reports it
 else:
-    with warnings.catch_warnings():  # PyTorch says once that its sparse matrices are new
+    with warnings.catch_warnings():  # PyTorch warns once that its sparse matrices are in beta
         warnings.simplefilter("ignore")
         torch.sparse_csr_tensor([0, 1], [0], [1.0])
 
 Tensor = Any  # of PyTorch
 Array = npt.NDArray[Any]
-FloatMatrix = npt.NDArray[np.float32]
 
-MEMORY_SHARE = 0.4  # of the free memory of the device, for a solve: others may use it too
-MEMORY_ELSEWHERE = 1 << 31  # where the device cannot tell how much is free
-COPIED = 1 << 23  # numbers copied at a time, by way of page-locked memory, which is slow to get: 32 MiB
-WORDS = 1 << 14  # embedded at a time: enough for the device, and few enough for all cores to find their weights
-INDEXED = 2**31 - 1  # numbers in a dense matrix, at most: not every sparse product counts further
-SQUARED = 1 << 26  # numbers squared at a time, of a matrix that is not to be changed: 256 MiB
+MEMORY_SHARE = 0.4  # of the device's free memory to use, since others may use it too
+MEMORY_ELSEWHERE = 1 << 31  # bytes to use if the device cannot tell how much is free
+COPIED = 1 << 23  # numbers copied at a time through page-locked memory: 32 MiB
+INDEXED = 2**31 - 1  # numbers in a dense matrix, at most: some sparse products use 32-bit indices
+SQUARED = 1 << 26  # numbers squared at a time: 256 MiB
 
 
-def find_device(name: str | None, what: str) -> Any:
-    """Return PyTorch's device of this name; None for the CPU, which needs no PyTorch, and where it cannot be used.
-
-    In the latter case it warns that `what` goes on on the CPU.
-    """
-    if name is None:
-        return None
-    name = str(name)
+def find_device(name: str) -> Any:
+    """Return the PyTorch device of this name; None for the CPU, with a warning if the device is not available."""
     if not re.fullmatch(r"(cpu|cuda|mps|xpu)(:\d+)?", name):
-        raise InputError(f'unknown device {name!r}; choose cpu, cuda, mps or xpu, the second of several as in "cuda:1"')
+        raise InputError(f'unknown device {name!r}; choose cpu, cuda, mps or xpu, or one of several, as in "cuda:1"')
     if name.startswith("cpu"):
         return None
     if problem := what_is_missing(name):
-        warn(f"{problem}; {what} goes on on the CPU")
+        warn(f"{problem}; training falls back to the CPU")
         return None
     return torch.device(name)
 
@@ -261,49 +253,6 @@ def squared_norms(matrix: Tensor, factors: Tensor | None = None) -> Tensor:
 def quotient(above: Tensor, below: Tensor) -> Tensor:
     """Return above / below, 0 where below is not above 0."""
     return torch.where(below > 0, above / below, 0.0)
-
-
-class Embedder:
-    """Subword vectors on a device, in the type they came in, and words = A S there."""
-
-    def __init__(self, values: Array, scales: npt.NDArray[np.float32] | None, device: Any) -> None:
-        """Copy the vectors to the device.
-
-        Args:
-            values: The vectors, (n_rows, dims) float32, float16 or int8.
-            scales: What to multiply each row by; None for 1.
-            device: PyTorch's device, or its name.
-        """
-        self.device = torch.device(device)
-        self._values = moved(values, self.device)
-        self._scales = None if scales is None else moved(scales, self.device)
-
-    def compose(
-        self,
-        indptr: npt.NDArray[np.int64],
-        indices: npt.NDArray[np.int32],
-        data: npt.NDArray[np.float32],
-        out: FloatMatrix,
-    ) -> None:
-        """Write weights (CSR) times vectors into out."""
-        n_rows = len(self._values)
-        if not (indices.size and n_rows):
-            out[:] = 0
-            return
-        pointers, rows, weights = (moved(array, self.device) for array in (indptr, indices, data))
-        known = rows < n_rows  # holds for every sound model; on a GPU, reading stray memory would be the end
-        rows, weights = rows * known, weights * known
-        if self._scales is not None:
-            weights *= self._scales.index_select(0, rows)
-        vectors = self._values
-        if vectors.dtype != torch.float32 or vectors.numel() > INDEXED:  # take only the rows that these words need
-            used = torch.zeros(n_rows, dtype=torch.bool, device=self.device)
-            used[rows.long()] = True
-            numbers = used.cumsum(0, dtype=torch.int32) - 1
-            vectors, rows = vectors[used].float(), numbers.index_select(0, rows)
-        words = torch.zeros(out.shape, device=self.device)
-        multiply(csr(pointers.to(rows.dtype), rows, weights, (len(out), len(vectors))), vectors, words)
-        copy_to_host(words, out)
 
 
 def csr(indptr: Tensor, indices: Tensor, data: Tensor, shape: tuple[int, ...]) -> Tensor:

@@ -1,9 +1,8 @@
-"""Model: a vector for every word. The thing people hold."""
+"""Model: a vector for every word."""
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
 from functools import cached_property, partial
 from os import PathLike
 from pathlib import Path
@@ -13,152 +12,115 @@ import numpy as np
 import numpy.typing as npt
 
 from pbos import storage
+from pbos.arrays import FloatMatrix, cosines, principal_components, unit_rows
 from pbos.errors import InputError, ModelError
 from pbos.explanation import Explanation
-from pbos.kernels import lattice
-from pbos.kernels.trie import IndexArrays, Nodes
-from pbos.segmenter import CHUNK, Segmenter
-from pbos.spelling import Spelling
-from pbos.subword_vectors import FloatMatrix, SubwordVectors
-from pbos.subwords import SubwordIndex
-from pbos.text import Codes, PackedStrings, as_words, normalize, unpack_strings
-from pbos.threads import in_threads, share
+from pbos.index import SubwordIndex
+from pbos.lattice import Lattice
+from pbos.segmenter import Segmenter
+from pbos.settings import MISSING, Missing, Spelling, check_choice
+from pbos.subword_vectors import SubwordVectors
+from pbos.subwords import Subwords
+from pbos.text import PackedStrings, as_words, encode, unpack_strings
 
 EMBEDDED = Path(__file__).parent / "data" / "english"
-NEAR_ZERO = 1e-6  # a vector shorter than this has no direction
+QUERIES = 64  # compared with all words at a time
+Neighbors = list[tuple[str, float]]
 
 
 class Model(Segmenter):
     """Subwords and their vectors: embeds, segments and explains any word.
 
-    Make one with `pbos.train` or `pbos.load`. A model does not change once made, so threads can share it.
+    Make one with `pbos.train` or `pbos.load`. Models are immutable, so threads can share them. `len`, `in` and
+    iteration are about the training words, in their given order; every method takes one word or many.
 
     Attributes:
-        index: The subwords.
-        spelling: How a word becomes subwords and weights.
-        vectors: The subword vectors.
-        info: How the model was made, as plain data; kept in config.json.
+        subword_vectors: The vectors of the subwords.
+        dims: The number of dimensions.
+        info: How the model was made, as plain data; stored in config.json.
     """
 
     def __init__(
         self,
         index: SubwordIndex,
         spelling: Spelling,
-        vectors: SubwordVectors,
+        subword_vectors: SubwordVectors,
         packed_words: PackedStrings,
         target_vectors: FloatMatrix | None = None,
         info: dict[str, Any] | None = None,
     ) -> None:
-        super().__init__(index, spelling)
-        self.vectors = vectors
+        self.subwords = Subwords(index, spelling, subword_vectors.lengths)
+        self.subword_vectors = subword_vectors
+        self.dims = subword_vectors.dims
         self.info = info or {}
         self._packed_words = packed_words
         self._target_vectors = target_vectors
-        self._on_devices: dict[str, Any] = {}  # the vectors on each device that was asked for
 
     # -- vectors -------------------------------------------------------------------------------------------------------
 
     @property
-    def dims(self) -> int:
-        """The number of dimensions of the vectors."""
-        return self.vectors.dims
+    def vector_size(self) -> int:
+        """The number of dimensions, as gensim calls it."""
+        return self.dims
 
-    @cached_property
-    def nodes(self) -> Nodes:
-        """The index as the kernels walk it, with the lengths of the vectors; unpacked at the first use."""
-        return self.index.unpacked(self.vectors.lengths)
-
-    def __getitem__(self, word: str) -> npt.NDArray[np.float32]:
-        """Return the vector of one word, float32 (dims,)."""
-        if not isinstance(word, str):
-            raise InputError(f"expected a word (str), got {type(word).__name__}: {word!r}; for many words use embed()")
-        vectors = np.empty((1, self.dims), np.float32)
-        self.vectors.embed(self.nodes, self.spelling.numbers, self.spelling.codes_of(word), vectors)
-        vector: npt.NDArray[np.float32] = vectors[0]
-        return vector
+    def __getitem__(self, words: str | Iterable[str]) -> npt.NDArray[np.float32]:
+        """Return the vector of one word, float32 (dims,), or of many, (n_words, dims)."""
+        return self.embed(words)
 
     def embed(
         self,
-        words: Iterable[str],
+        words: str | Iterable[str],
         *,
         threads: int | None = None,
-        device: str | None = None,
         out: FloatMatrix | None = None,
         exact: bool = False,
-    ) -> FloatMatrix:
-        """Return the vectors of many words, float32 (n_words, dims).
+        missing: Missing = "error",
+    ) -> npt.NDArray[np.float32]:
+        """Return the vector of one word, float32 (dims,), or of many, (n_words, dims).
 
-        A word none of whose subwords owns a vector gets zeros (and `coverage` 0).
+        A word without any known subword gets zeros (and `coverage` 0).
 
         Args:
-            words: A list or any iterable of str, a NumPy array of strings, a pandas or Arrow column.
-            threads: How many threads to use; None for one a core. The result does not depend on it.
-            device: Where to sum up vectors: "cuda", "cuda:1" or another device of PyTorch (extra `torch`), which then
-                keeps the subword vectors; None for the CPU. The last digits may depend on it.
-            out: A C-contiguous float32 array (n_words, dims) to write into.
-            exact: Return a training word's given vector instead of the composed one; the model must hold them
+            words: A word, a list or any iterable of str, a NumPy array of strings, a pandas or Arrow column.
+            threads: The number of threads; None for one per core. The result does not depend on it.
+            out: For many words: a C-contiguous float32 array (n_words, dims) to write into.
+            exact: Return a training word's given vector instead of the composed one; the model must have them
                 (`train(..., keep_targets=True)`).
+            missing: What to do with missing words (None, NaN, empty): "error", or "zeros" for zero vectors.
         """
+        if isinstance(words, str):
+            return self.embed([words], exact=exact, missing=missing)[0]  # type: ignore[no-any-return]
+        if missing != "error":
+            return self._embed_present(as_words(words, blank_missing=True), missing, out, threads=threads, exact=exact)
         words = as_words(words)
-        if out is None:
-            out = np.empty((len(words), self.dims), np.float32)
-        elif out.shape != (len(words), self.dims) or out.dtype != np.float32 or not out.flags.c_contiguous:
-            raise InputError(
-                f"out must be a C-contiguous float32 array of shape {(len(words), self.dims)}, "
-                f"got {out.dtype} {out.shape}"
-            )
-        write, most = self._writer(device)
-        size = share(len(words), most, threads)
-
-        def embed_chunk(first: int) -> None:
-            chunk, place = words[first : first + size], out[first : first + size]
-            distinct = dict.fromkeys(chunk)
-            if 2 * len(distinct) > len(chunk):
-                write(self.spelling.codes(chunk, first), place)
-            else:  # as in running text
-                try:
-                    codes = self.spelling.codes(list(distinct))
-                except InputError:
-                    self.spelling.codes(chunk, first)  # which says where among all words
-                    raise
-                vectors = np.empty((len(distinct), self.dims), np.float32)
-                write(codes, vectors)
-                rows = dict(zip(distinct, range(len(distinct)), strict=True))
-                np.take(vectors, [rows[word] for word in chunk], axis=0, out=place)
-
-        for _ in in_threads(embed_chunk, range(0, len(words), size), threads):
-            pass
+        out = self._checked(out, len(words)) if out is not None else np.empty((len(words), self.dims), np.float32)
+        self.subwords.embed(words, self.subword_vectors, out, threads)
         if exact:
             self._put_given_vectors(words, out)
         return out
 
-    def _writer(self, device: str | None) -> tuple[Callable[[Codes, FloatMatrix], None], int]:
-        """Return what writes the vectors of words into an array, and for how many words at a time."""
-        nodes, numbers = self.nodes, self.spelling.numbers  # before there are threads that would all unpack the index
+    def _checked(self, out: FloatMatrix, n_words: int) -> FloatMatrix:
+        if out.shape != (n_words, self.dims) or out.dtype != np.float32 or not out.flags.c_contiguous:
+            expected = f"a C-contiguous float32 array of shape {(n_words, self.dims)}"
+            raise InputError(f"out must be {expected}, got {out.dtype} {out.shape}")
+        return out
 
-        def write(codes: Codes, out: FloatMatrix) -> None:
-            self.vectors.embed(nodes, numbers, codes, out)
-
-        if device is None or device == "cpu":
-            return write, CHUNK
-        from pbos import gpu  # here, as PyTorch takes its time
-
-        if device not in self._on_devices:
-            found = gpu.find_device(device, "embedding")
-            if found is None:
-                return write, CHUNK
-            self._on_devices[device] = gpu.Embedder(self.vectors.values, self.vectors.scales, found)
-        embedder = self._on_devices[device]
-
-        def write_on_device(codes: Codes, out: FloatMatrix) -> None:
-            embedder.compose(*lattice.weights_of_words(nodes, *numbers, *codes), out)
-
-        return write_on_device, gpu.WORDS
+    def _embed_present(
+        self, words: list[str], missing: str, out: FloatMatrix | None, **options: Any
+    ) -> npt.NDArray[np.float32]:
+        check_choice("missing", missing, MISSING)
+        present = [at for at, word in enumerate(words) if word]
+        if len(present) == len(words):
+            return self.embed(words, out=out, **options)
+        out = np.empty((len(words), self.dims), np.float32) if out is None else self._checked(out, len(words))
+        out[:] = 0
+        out[present] = self.embed([words[at] for at in present], **options)
+        return out
 
     def _put_given_vectors(self, words: list[str], out: FloatMatrix) -> None:
         if self._target_vectors is None:
-            raise InputError("this model does not hold the given vectors; train it with keep_targets=True to use exact")
-        for at, word in enumerate(normalize(words, self.spelling.normalization)):
+            raise InputError("this model does not have the given vectors; train it with keep_targets=True to use exact")
+        for at, word in enumerate(self.subwords.normalize(words)):
             row = self._word_rows.get(word)
             if row is not None:
                 out[at] = self._target_vectors[row]
@@ -166,49 +128,132 @@ class Model(Segmenter):
     @overload
     def similarity(self, first: str, second: str) -> float: ...  # type: ignore[overload-overlap]
     @overload
-    def similarity(self, first: Iterable[str], second: Iterable[str]) -> npt.NDArray[np.float32]: ...
+    def similarity(self, first: str | Iterable[str], second: str | Iterable[str]) -> npt.NDArray[np.float32]: ...
     def similarity(self, first: str | Iterable[str], second: str | Iterable[str]) -> float | npt.NDArray[np.float32]:
-        """Return the cosine of two words' vectors, or of many pairs; 0 where a vector is (nearly) zero."""
+        """Return the cosine of two words, of one word and each of many, or of many pairs.
+
+        It is 0 where a word has no known subword.
+
+        >>> load().similarity("king", ["queen", "banana"]).round(2).tolist()
+        [0.52, 0.2]
+        """
+        left, right = np.atleast_2d(self.embed(first)), np.atleast_2d(self.embed(second))
         if isinstance(first, str) and isinstance(second, str):
-            return float(self.similarity([first], [second])[0])
-        left, right = self.embed(first), self.embed(second)
-        if left.shape != right.shape:
+            return float(cosines(left, right)[0])
+        if len(left) != len(right) and not isinstance(first, str) and not isinstance(second, str):
             raise InputError(f"similarity needs as many first words as second ones, got {len(left)} and {len(right)}")
-        return cosines(left, right)
+        return cosines(*np.broadcast_arrays(left, right))
 
-    def neighbors(self, word: str, n: int = 10) -> list[tuple[str, float]]:
-        """Return the n training words nearest to a word by cosine, nearest first, without the word itself."""
-        query = unit_rows(self[word][None])[0]
-        if not query.any():
-            raise InputError(f"{word!r} has no subword with a vector, so it has no neighbors")
-        near = self._unit_words @ query
-        (normal,) = normalize([word], self.spelling.normalization)
-        best = np.argsort(-near, kind="stable")[: max(n, 0) + 1].tolist()
-        return [(self.words[i], float(near[i])) for i in best if self.words[i] != normal][: max(n, 0)]
+    @overload
+    def neighbors(
+        self, words: str, n: int = 10, *, among: Iterable[str] | None = None, exact: bool = False
+    ) -> Neighbors: ...
+    @overload
+    def neighbors(
+        self,
+        words: Any = None,
+        n: int = 10,
+        *,
+        positive: Any = None,
+        negative: Any = None,
+        among: Iterable[str] | None = None,
+        exact: bool = False,
+    ) -> Any: ...
+    def neighbors(
+        self,
+        words: Any = None,
+        n: int = 10,
+        *,
+        positive: Any = None,
+        negative: Any = None,
+        among: Iterable[str] | None = None,
+        exact: bool = False,
+    ) -> Neighbors | list[Neighbors]:
+        """Return the n words nearest to a word by cosine, as (word, cosine), nearest first.
 
-    def explain(self, word: str, n: int = 5, *, neighbors: int = 10) -> Explanation:
-        """Return why a word gets its vector, to print, to draw or to look at in a notebook.
+        The words asked about are left out. A word without any known subword has no neighbors.
 
         Args:
-            word: A word.
-            n: How many segmentations; a table of it also shows so many weights.
-            neighbors: How many of the nearest training words; they are looked for when asked for.
-        """
-        explanation = super().explain(word, n)
-        return Explanation(word, explanation.lattice, n, partial(self._neighbors_if_any, word, neighbors))
+            words: A word or a vector, for one list of neighbors; many words or a matrix of vectors, for a list each.
+            n: The number of neighbors.
+            positive: Instead of `words`: words or vectors to add up, each scaled to length 1, as in gensim.
+            negative: Words or vectors to subtract.
+            among: The words to search; None for the training words.
+            exact: Use the given vectors of training words (see `embed`).
 
-    def _neighbors_if_any(self, word: str, n: int) -> list[tuple[str, float]]:
-        return self.neighbors(word, n) if unit_rows(self[word][None]).any() else []
+        >>> load().neighbors(positive=["king", "woman"], negative=["man"], n=1)[0][0]
+        'queen'
+        """
+        combined = positive is not None or negative is not None
+        if combined == (words is not None):
+            raise InputError("neighbors needs words or vectors, or positive and negative ones, not both")
+        one = combined or is_item(words)
+        if combined:
+            groups = [(as_items(positive), as_items(negative))]
+        else:
+            rows = [words] if one else words if getattr(words, "ndim", 0) == 2 else as_words(words)
+            groups = [([row], []) for row in rows]
+        candidates = self.words if among is None else as_words(among)
+        units = self._unit_words(exact) if among is None else unit_rows(self.embed(candidates, exact=exact))
+        names = candidates if among is None else self.subwords.normalize(candidates)
+        found: list[Neighbors] = []
+        for first in range(0, len(groups), QUERIES):
+            some = groups[first : first + QUERIES]
+            queries = unit_rows(np.array([self._query(*group, exact) for group in some], np.float32))
+            for group, query, near in zip(some, queries, queries @ units.T, strict=True):
+                asked = {word for items in group for word in items if isinstance(word, str)}
+                own = set(self.subwords.normalize(list(asked)))
+                best = largest(near, n + len(own)) if query.any() else []
+                found.append([(candidates[at], float(near[at])) for at in best if names[at] not in own][:n])
+        return found[0] if one else found
+
+    def _query(self, positive: list[Any], negative: list[Any], exact: bool) -> npt.NDArray[np.float32]:
+        """Return the sum of the unit vectors of positive items, minus those of negative ones."""
+        total = np.zeros(self.dims, np.float32)
+        for sign, items in ((1, positive), (-1, negative)):
+            for item in items:
+                vector = self.embed(item, exact=exact) if isinstance(item, str) else np.asarray(item, np.float32)
+                if vector.shape != (self.dims,):
+                    raise InputError(f"expected a word or a vector of {self.dims} numbers, got shape {vector.shape}")
+                total += sign * unit_rows(vector[None])[0]
+        return total
+
+    def _unit_words(self, exact: bool) -> FloatMatrix:  # (n_words, dims)
+        if exact:
+            return unit_rows(self.embed(self.words, exact=True))
+        return self._unit_composed
 
     @cached_property
-    def _unit_words(self) -> FloatMatrix:  # (n_words, dims)
+    def _unit_composed(self) -> FloatMatrix:
         return unit_rows(self.embed(self.words))
+
+    @overload
+    def explain(self, words: str, n: int = 5, *, neighbors: int = 10) -> Explanation: ...  # type: ignore[overload-overlap]
+    @overload
+    def explain(self, words: Iterable[str], n: int = 5, *, neighbors: int = 10) -> list[Explanation]: ...
+    def explain(
+        self, words: str | Iterable[str], n: int = 5, *, neighbors: int = 10
+    ) -> Explanation | list[Explanation]:
+        """Return why a word gets its vector, to print, to draw or to show in a notebook.
+
+        Args:
+            words: A word, or many.
+            n: The number of segmentations, and of weights in tables.
+            neighbors: The number of nearest training words; computed when asked for.
+        """
+
+        def explain_one(word: str) -> Explanation:
+            find = partial(self.neighbors, word, neighbors)
+            return Explanation(word, Lattice(self.subwords, word), n, known=word in self, find_neighbors=find)
+
+        result: Explanation | list[Explanation] = self._each(words, explain_one)
+        return result
 
     # -- training words ------------------------------------------------------------------------------------------------
 
     @cached_property
     def words(self) -> list[str]:
-        """The words the model was trained on, in their given order."""
+        """The training words, in their given order."""
         try:
             return unpack_strings(*self._packed_words)
         except UnicodeDecodeError:
@@ -218,110 +263,128 @@ class Model(Segmenter):
     def _word_rows(self) -> dict[str, int]:
         return {word: row for row, word in enumerate(self.words)}
 
+    def __len__(self) -> int:
+        return self._packed_words[1].size - 1
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.words)
+
     def __contains__(self, word: object) -> bool:
-        """Tell whether a word was a training word."""
-        return isinstance(word, str) and normalize([word], self.spelling.normalization)[0] in self._word_rows
+        """Return whether a word is a training word."""
+        return isinstance(word, str) and self.subwords.normalize([word])[0] in self._word_rows
 
     # -- smaller models ------------------------------------------------------------------------------------------------
 
-    def compress(self, *, min_count: int = 1, dtype: str | None = None, dims: int | None = None) -> Model:
+    def compress(self, *, min_vector_words: int = 1, dtype: str | None = None, dims: int | None = None) -> Model:
         """Return a smaller model.
 
         Args:
-            min_count: Keep the subwords that at least this many training words hold; the others lose their vector and
-                their probability.
-            dtype: How to hold the vectors: float32, float16 or int8 (a scale for each row).
-            dims: Project onto this many dimensions, those along which the training words' vectors extend most.
+            min_vector_words: Keep the subwords that at least this many training words contain.
+            dtype: Store the vectors as float32, float16 or int8 (with a scale for each row).
+            dims: Project onto this many principal components of the training words' vectors.
         """
-        if min_count < 1:
-            raise InputError(f"min_count must be at least 1, got {min_count}")
-        index, vectors, targets = self.index, self.vectors, self._target_vectors
-        if min_count > 1:
-            keep = index.holders(self.spelling.codes(self.words)) >= min_count
+        if min_vector_words < 1:
+            raise InputError(f"min_vector_words must be at least 1, got {min_vector_words}")
+        index, vectors, targets = self.index, self.subword_vectors, self._target_vectors
+        if min_vector_words > 1:
+            keep = self.subwords.count_words(encode(self.words, self.spelling)) >= min_vector_words
             rows = index.rows[keep]
             vectors = vectors.rows(np.unique(rows[rows >= 0]))
             index = index.pruned(keep)
             if not len(vectors):
-                raise InputError(f"min_count {min_count} would leave no subword; no subword is in that many words")
+                raise InputError(f"min_vector_words {min_vector_words} leaves no subword; use a smaller number")
         if dims is not None:
-            directions = principal_directions(self.embed(self.words), dims)
-            vectors = vectors.projected(directions)
-            targets = None if targets is None else targets @ directions
+            components = principal_components(self.embed(self.words), dims)
+            vectors = vectors.projected(components)
+            targets = None if targets is None else targets @ components
         if dtype is not None:
             vectors = vectors.astype(dtype)
-        steps = {"min_count": min_count, "dtype": vectors.dtype, "dims": vectors.dims}
+        steps = {"min_vector_words": min_vector_words, "dtype": vectors.dtype, "dims": vectors.dims}
         info = {**self.info, "compressed": [*self.info.get("compressed", []), steps]}
         return Model(index, self.spelling, vectors, self._packed_words, targets, info)
 
     # -- files and copies ----------------------------------------------------------------------------------------------
 
     def save(self, path: str | PathLike[str], *, card: str | None = None) -> None:
-        """Save to a folder, whole or not at all; a model that is already there is replaced in one step.
+        """Save to a folder, completely or not at all; a model that is already there is replaced in one step.
 
         Args:
             path: The folder.
             card: The text of its README.md; None for one made from `info`.
         """
         content, offsets = self._packed_words
-        tensors = {f"index.{name}": array for name, array in self.index.arrays._asdict().items()}
-        tensors |= {"subword_vectors": self.vectors.values, "words.bytes": content, "words.offsets": offsets}
-        if self.vectors.scales is not None:
-            tensors["subword_scales"] = self.vectors.scales
-        if self.vectors.norms is not None:
-            tensors["subword_norms"] = self.vectors.norms
-        if self._target_vectors is not None:
-            tensors["target_vectors"] = self._target_vectors
-        storage.save_folder(path, tensors, self.config(), self.card() if card is None else card)
+        tensors = {
+            **storage.index_tensors(self.index),
+            "subword_vectors": self.subword_vectors.values,
+            "subword_scales": self.subword_vectors.scales,
+            "subword_norms": self.subword_vectors.norms,
+            "words.bytes": content,
+            "words.offsets": offsets,
+            "target_vectors": self._target_vectors,
+        }
+        present = {name: array for name, array in tensors.items() if array is not None}
+        storage.save_folder(path, present, self.config(), self.card() if card is None else card)
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> Model:
+        """Load a model folder by mapping it into memory."""
+        tensors, config = storage.load_folder(path)
+        if "subword_vectors" not in tensors:
+            raise ModelError(f"{path} is a segmenter, which has no vectors; load it with pbos.Segmenter.load")
+        optional = (tensors.get(name) for name in ("subword_scales", "subword_norms"))
+        return Model(
+            storage.index_of(tensors),
+            storage.spelling_of(path, config),
+            SubwordVectors(tensors["subword_vectors"], *optional),
+            (tensors["words.bytes"], tensors["words.offsets"]),
+            tensors.get("target_vectors"),
+            config.get("info") or {},
+        )
 
     def config(self) -> dict[str, Any]:
-        """Return what config.json holds: sizes, spelling and how the model was made."""
+        """Return the content of config.json: sizes, spelling and how the model was made."""
         return {
-            "words": self._packed_words[1].size - 1,
+            "words": len(self),
             "subwords": len(self.index),
-            "vectors": len(self.vectors),
+            "vectors": len(self.subword_vectors),
             "dims": self.dims,
-            "dtype": self.vectors.dtype,
+            "dtype": self.subword_vectors.dtype,
             "spelling": self.spelling.to_dict(),
             "info": self.info,
         }
 
     def card(self) -> str:
-        """Return a short text about the model, in Markdown, made from `config`."""
+        """Return a short description of the model in Markdown, made from `config`."""
         config = self.config()
         facts = {**config, **config.pop("spelling"), **config.pop("info")}
         facts |= facts.pop("training", {})
         if lams := facts.pop("lams", None):
-            facts["cosine of words set aside, by lam"] = ", ".join(f"{lam}: {score}" for lam, score in lams.items())
+            facts["cosine of held-out words by lam"] = ", ".join(f"{lam}: {score}" for lam, score in lams.items())
         lines = [f"- {name}: {value}" for name, value in facts.items() if not isinstance(value, (dict, list))]
-        return "\n".join(
-            [
-                "# A pbos model",
-                "",
-                "A vector for every word, from its spelling. Use it with",
-                "",
-                "```python",
-                "import pbos",
-                "",
-                'model = pbos.load("path/to/this/folder")',
-                'model["unfriendliest"]',
-                "```",
-                "",
-                *lines,
-                "",
-            ]
-        )
+        return CARD.format(facts="\n".join(lines))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        parts = (self.index, self.spelling, self.vectors, self._packed_words, self._target_vectors, self.info)
-        return Model, parts
-
-    def copy(self) -> Model:
-        """Return a copy that shares nothing with this one, nor with the file it was loaded from."""
-        return copy.deepcopy(self)
+        words, targets = self._packed_words, self._target_vectors
+        return Model, (self.index, self.spelling, self.subword_vectors, words, targets, self.info)
 
     def __repr__(self) -> str:
-        size = f"{len(self.vectors):,} subword vectors x {self.dims} {self.vectors.dtype}"
-        return f"<Model {self.info.get('preset', '')}: {size}, {self._packed_words[1].size - 1:,} words>"
+        size = f"{len(self.subword_vectors):,} subword vectors x {self.dims} {self.subword_vectors.dtype}"
+        return f"<Model {self.info.get('preset', '')}: {size}, {len(self):,} words>"
+
+
+CARD = """# A pbos model
+
+A vector for every word, from its spelling. Use it with
+
+```python
+import pbos
+
+model = pbos.load("path/to/this/folder")
+model["unfriendliest"]
+```
+
+{facts}
+"""
 
 
 def load(path: str | PathLike[str] | None = None) -> Model:
@@ -331,38 +394,25 @@ def load(path: str | PathLike[str] | None = None) -> Model:
     >>> model["unfriendliest"].dtype
     dtype('float32')
     """
-    tensors, config = storage.load_folder(EMBEDDED if path is None else path)
-    try:
-        spelling = Spelling(**config["spelling"])
-    except (KeyError, TypeError, InputError) as error:
-        raise ModelError(f"{path}: config.json has bad spelling settings ({error})") from None
-    index = SubwordIndex(IndexArrays(*(tensors[f"index.{name}"] for name in IndexArrays._fields)))
-    optional = (tensors.get(name) for name in ("subword_scales", "subword_norms"))
-    vectors = SubwordVectors(tensors["subword_vectors"], *optional)
-    words = tensors["words.bytes"], tensors["words.offsets"]
-    return Model(index, spelling, vectors, words, tensors.get("target_vectors"), config.get("info") or {})
+    return Model.load(EMBEDDED if path is None else path)
 
 
-def unit_rows(vectors: FloatMatrix, near_zero: float = NEAR_ZERO) -> FloatMatrix:
-    """Scale rows to length 1; rows no longer than near_zero become zero."""
-    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-    units: FloatMatrix = np.divide(vectors, norms, out=np.zeros_like(vectors), where=norms > near_zero)
-    return units
+def is_item(item: Any) -> bool:
+    """Return whether something is one word, or one vector as an array."""
+    return isinstance(item, str) or (getattr(item, "ndim", 0) == 1 and getattr(item.dtype, "kind", "") in "fiu")
 
 
-def cosines(left: FloatMatrix, right: FloatMatrix) -> npt.NDArray[np.float32]:
-    """Return the cosine of each row with the row beside it; 0 where one is (nearly) zero."""
-    result: npt.NDArray[np.float32] = np.einsum("ij,ij->i", unit_rows(left), unit_rows(right))
-    return result
+def as_items(items: Any) -> list[Any]:
+    """Return one word or vector, or many, as a list."""
+    return [] if items is None else [items] if is_item(items) else list(items)
 
 
-def principal_directions(vectors: FloatMatrix, n: int) -> FloatMatrix:
-    """Return the n orthogonal directions along which vectors extend most from the origin, (dims, n)."""
-    dims = vectors.shape[1]
-    if not 1 <= n <= dims:
-        raise InputError(f"dims must be between 1 and the model's {dims}, got {n}")
-    _, directions = np.linalg.eigh(vectors.T.astype(np.float64) @ vectors)
-    largest = directions[:, ::-1][:, :n]
-    signs = np.sign(largest[np.abs(largest).argmax(axis=0), np.arange(n)])  # an eigenvector's sign is arbitrary: fix it
-    fixed: FloatMatrix = (largest * signs).astype(np.float32)
-    return fixed
+def largest(values: npt.NDArray[np.float32], n: int) -> list[int]:
+    """Return the positions of the n largest values, largest first; of equal ones the first.
+
+    >>> largest(np.array([0.5, 0.9, 0.1, 0.9]), 3)
+    [1, 3, 0]
+    """
+    n = max(min(n, values.size), 0)
+    best = np.argpartition(-values, n - 1)[:n] if 0 < n < values.size else np.arange(values.size)
+    return best[np.lexsort((best, -values[best]))].tolist()[:n]  # type: ignore[no-any-return]

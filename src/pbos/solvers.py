@@ -1,4 +1,4 @@
-"""Solvers: sparse weights and target vectors in, subword vectors out. Arrays only; no word is seen here."""
+"""Solvers: sparse weights and target vectors in, subword vectors out. Arrays only, no words."""
 
 from __future__ import annotations
 
@@ -11,30 +11,29 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from pbos.arrays import FloatMatrix
 from pbos.errors import InputError
-from pbos.kernels import compose
-from pbos.kernels import ridge as ridge_kernels
-from pbos.kernels import sgd as kernels
-from pbos.kernels.machine import LINE
-from pbos.kernels.sgd import LINE_SIZE
+from pbos.kernels import columns
+from pbos.kernels.compose import compose
+from pbos.kernels.machine import LINE, LINE_FLOATS
+from pbos.kernels.ridge import conjugate_gradients
+from pbos.kernels.sgd import sgd_epoch
 from pbos.threads import in_threads, thread_count
 from pbos.weights import Weights
 
 if TYPE_CHECKING:
     from pbos import gpu
 
-FloatMatrix = npt.NDArray[np.float32]
-
 LAMS = (0.03, 0.01, 0.003, 0.001, 0.0003)  # what choose_lam tries
-SLICE = 64  # dimensions solved side by side, at most: a few lines of cache a vector, and most vectors in the cache
-SLICE_BYTES = 3 << 30  # fewer dimensions where they would need more memory than this
-SLICE_LINES = 4  # for SGD: lines of memory of a vector trained at a time, at most
+SLICE = 64  # dimensions solved together, at most: a few cache lines per vector
+SLICE_BYTES = 3 << 30  # fewer dimensions if they would need more memory than this
+SLICE_LINES = 4  # for SGD: cache lines of a vector trained together, at most
 SEARCH_DIMS = 32  # enough to tell one lam from another
 
 
 @dataclass(frozen=True)
 class Solution:
-    """Subword vectors, and how the solver fared, as plain data."""
+    """Subword vectors, and the solver's report as plain data."""
 
     vectors: FloatMatrix  # (n_subwords, dims)
     report: dict[str, Any]
@@ -51,32 +50,32 @@ def sgd(
     threads: int | None = None,
     on_epoch: Callable[[int, float], None] = lambda epoch, loss: None,
 ) -> Solution:
-    """Minimise the squared error of words = weights @ vectors by plain SGD, one word at a time, from zero.
+    """Minimize the squared error of words = weights @ vectors by plain SGD, one word at a time, from zero.
 
-    Epoch e (from 0) takes the words in a new random order with the rate lr / sqrt(1 + e). The result is the same to the
-    bit for any number of threads: each trains some of the dimensions. `unit_length` (PBoS-n) couples the dimensions, so
-    it runs on one thread. The report has the mean squared error of a component met in each epoch.
+    Epoch e (from 0) takes the words in a new random order with the rate lr / sqrt(1 + e). The result is the same bit
+    for bit for any number of threads, because each trains its own dimensions. `unit_length` (PBoS-n) couples the
+    dimensions, so it runs on one thread. The report has the mean squared error per component of each epoch.
 
-    A weight below 3e-6 of the largest in its row is taken for none, which saves an eighth of the work with PBoS. On
-    100,000 English words, the vectors of these words came out within 3e-5 of what they are without that, as a share of
-    their length; those of 240,673 words never seen, within 7e-4. With `unit_length` all weights count.
+    Weights below 3e-6 of the largest in their row are dropped, which saves an eighth of the work with PBoS. On 100,000
+    English words this changed the vectors of these words by at most 3e-5 of their length, and those of 240,673 unseen
+    words by at most 7e-4. With `unit_length` all weights are kept.
 
     Args:
-        weights: The weights of the training words, each column at most once a row.
+        weights: The weights of the training words, each column at most once per row.
         targets: Their given vectors, (n_words, dims).
-        epochs: How often to go over the words.
-        lr: The rate of the first epoch.
-        seed: Fixes the orders.
+        epochs: The number of passes over the words.
+        lr: The learning rate of the first epoch.
+        seed: Determines the order of the words.
         unit_length: Scale subword vectors to length 1 before summing them.
-        threads: How many threads to use; None for one a core.
+        threads: The number of threads; None for one per core.
         on_epoch: Called with the epoch (from 1) and its loss.
     """
     if unit_length:
         threads, n_columns = 1, weights.n_columns
         matrix = (weights.indptr, weights.indices, weights.data)
     else:
-        *matrix, n_columns, _, new_column, factor = kernels.merge_private_columns(
-            *kernels.without_dust(weights.indptr, weights.indices, weights.data), weights.n_columns
+        *matrix, n_columns, _, new_column, factor = columns.merge_private_columns(
+            *columns.without_negligible(weights.indptr, weights.indices, weights.data), weights.n_columns
         )
     dims = targets.shape[1]
     slices = [slice(0, dims)] if unit_length else slices_of(dims, thread_count(threads))
@@ -104,24 +103,24 @@ def sgd(
     vectors = np.empty((weights.n_columns, dims), np.float32)
 
     def finish(i: int) -> None:
-        kernels.split_columns(vector_slices[i], new_column, factor, vectors[:, slices[i]])
+        columns.split_columns(vector_slices[i], new_column, factor, vectors[:, slices[i]])
 
     list(in_threads(finish, range(len(slices)), threads))
     return Solution(vectors, report)
 
 
 def slices_of(dims: int, threads: int) -> list[slice]:
-    """Cut the dimensions into slices of whole lines of memory, as many for each thread as for any other."""
-    lines = -(-dims // LINE_SIZE)
+    """Cut the dimensions into slices of whole cache lines, the same number for each thread."""
+    lines = -(-dims // LINE_FLOATS)
     n_slices = min(lines, threads * -(-lines // (threads * SLICE_LINES)))
-    bounds = LINE_SIZE * np.linspace(0, lines, n_slices + 1).astype(int)
+    bounds = LINE_FLOATS * np.linspace(0, lines, n_slices + 1).astype(int)
     return [slice(int(start), min(int(end), dims)) for start, end in itertools.pairwise(bounds)]
 
 
 def line_aligned(n_rows: int, dims: int) -> FloatMatrix:
-    """Return rows of zeros, each of whole lines of memory and at least so long: no line holds parts of two."""
-    width = LINE_SIZE * -(-dims // LINE_SIZE)
-    zeros = np.zeros(n_rows * width + LINE_SIZE, np.float32)
+    """Return rows of zeros with at least `dims` columns, each starting at a cache line."""
+    width = LINE_FLOATS * -(-dims // LINE_FLOATS)
+    zeros = np.zeros(n_rows * width + LINE_FLOATS, np.float32)
     skip = -zeros.ctypes.data % LINE // zeros.itemsize
     return zeros[skip : skip + n_rows * width].reshape(n_rows, width)
 
@@ -136,25 +135,25 @@ def train_slice(
     i: int,
 ) -> npt.NDArray[np.float64]:
     """Train the i-th slice of the dimensions for an epoch, in place; return its losses by dimension."""
-    losses: npt.NDArray[np.float64] = kernels.sgd_epoch(*matrix, targets[i], vectors[i], order, rate, unit_length)
+    losses: npt.NDArray[np.float64] = sgd_epoch(*matrix, targets[i], vectors[i], order, rate, unit_length)
     return losses
 
 
 class Ridge:
-    """Ridge regression: the vectors that minimise |weights @ vectors - targets|² + lam * sum of penalty * |vector|².
+    """Ridge regression: the vectors that minimize |weights @ vectors - targets|² + lam * sum of penalty * |vector|².
 
-    A column that a single word has is solved by hand. Whatever error e the other columns leave, a private column with
-    the weight b takes b² / (lam + b²) of it, and what remains costs the word lam / (lam + b²) of e². So it is enough to
-    solve for the shared columns, with these shares as the weights of the words: that is smaller by far, and gets along
-    with a small lam. It is done by conjugate gradients with a Jacobi preconditioner.
+    A private column, which only one word has, is eliminated: whatever error e the other columns leave, a private column
+    with the weight b removes b² / (lam + b²) of it, and the rest costs the word lam / (lam + b²) of e². So it is enough
+    to solve for the shared columns with these shares as weights of the words. That system is much smaller and converges
+    for small lam too. It is solved by conjugate gradients with a Jacobi preconditioner.
     """
 
     def __init__(self, weights: Weights, penalty: npt.NDArray[np.floating[Any]] | None = None) -> None:
-        """Prepare for one or more solutions.
+        """Prepare the equations.
 
         Args:
-            weights: The weights of the training words, each column at most once a row.
-            penalty: What a column's vector costs, above 0; None for 1.
+            weights: The weights of the training words, each column at most once per row.
+            penalty: The penalty of each column's vector, above 0; None for 1.
         """
         self._order = order_of_words(weights)
         weights = weights.take(self._order)
@@ -162,17 +161,17 @@ class Ridge:
         if penalty is not None:
             self._scale = (1 / np.sqrt(penalty)).astype(np.float32)
         data = weights.data * self._scale[weights.indices]
-        indptr, indices, data, _, self._n_shared, self._new_column, self._factor = kernels.merge_private_columns(
+        indptr, indices, data, _, self._n_shared, self._new_column, self._factor = columns.merge_private_columns(
             weights.indptr, weights.indices, data, weights.n_columns
         )
         shared = indices < self._n_shared
         owners = np.repeat(np.arange(len(weights)), np.diff(indptr))
-        self._private_words = owners[~shared]  # private columns come in the order of their words
+        self._private_words = owners[~shared]  # private columns are in the order of their words
         self._private = np.zeros(len(weights), np.float32)
         self._private[self._private_words] = data[~shared]
         sizes = np.bincount(owners[shared], minlength=len(weights))
         self._rows = np.concatenate([[0], np.cumsum(sizes)]), indices[shared], data[shared]
-        self._on_device: gpu.DeviceRidge | None = None  # the equations on the device asked for last
+        self._on_device: gpu.DeviceRidge | None = None  # the equations on the last device used
 
     def solve(
         self,
@@ -185,21 +184,21 @@ class Ridge:
         device: Any = None,
         on_slice: Callable[[int], None] = lambda dims: None,
     ) -> Solution:
-        """Return the vectors; the same to the bit for any number of threads, as each solves some of the dimensions.
+        """Return the vectors; the same bit for bit for any number of threads, as each solves its own dimensions.
 
-        A device solves the same equations; as it adds in another order, and more dimensions side by side, it stops at
-        vectors that are as good, but not the same.
+        A device solves the same equations, but adds in another order and more dimensions together, so its vectors are
+        as good but not identical.
 
-        The report tells lam, the most iterations a slice of dimensions took, and the residual as a share of the right
-        side of the equations, over all dimensions.
+        The report has lam, the most iterations of any slice of dimensions, and the residual relative to the right side
+        of the equations, over all dimensions.
 
         Args:
             targets: The words' given vectors, (n_words, dims).
-            lam: The strength of the penalty, above 0.
-            tolerance: When to stop: with a residual of this share of the right side, in every slice of the dimensions.
-            max_iterations: When to stop at the latest.
-            threads: How many threads to use; None for one a core.
-            device: PyTorch's device to solve on, or its name; None for Numba on the CPU.
+            lam: The ridge penalty, above 0.
+            tolerance: Stop when the relative residual of a slice of dimensions is at most this.
+            max_iterations: Stop after this many iterations.
+            threads: The number of threads; None for one per core.
+            device: The PyTorch device to solve on, or its name; None for Numba on the CPU.
             on_slice: Called with a number of dimensions when they are done.
         """
         if not 0 < lam < np.inf:
@@ -229,9 +228,10 @@ class Ridge:
         private_rates = self._private / (lam + self._private**2)
         solved = np.empty((self._n_shared + self._private_words.size, dims), np.float32)
 
-        a_dimension = 4 * (4 * self._n_shared + 2 * len(targets))  # bytes: four numbers a column, two a word
+        a_dimension = 4 * (4 * self._n_shared + 2 * len(targets))  # bytes: four numbers per column, two per word
         most = min(max(SLICE_BYTES // max(a_dimension, 1), 1), SLICE)
-        bounds = np.linspace(0, dims, 2 * -(-dims // (2 * most)) + 1).astype(int)  # an even number: cores are
+        n_slices = 2 * -(-dims // (2 * most))  # an even number, like most numbers of cores
+        bounds = np.linspace(0, dims, n_slices + 1).astype(int)
 
         def solve_slice(i: int) -> tuple[int, float, float]:
             some = slice(bounds[i], bounds[i + 1])
@@ -240,12 +240,12 @@ class Ridge:
             vectors, residual = np.empty(size, np.float32), np.empty(size, np.float32)
             pairs = line_aligned(self._n_shared, 2 * part.shape[1])
             pairs = pairs.reshape(self._n_shared, 2, pairs.shape[1] // 2)
-            iterations, left, goal = ridge_kernels.conjugate_gradients(
+            iterations, left, goal = conjugate_gradients(
                 self._rows, shares, np.float32(lam), part, max_iterations, tolerance, vectors, residual, pairs
             )
             del residual, pairs
             words = np.empty_like(part)
-            compose.compose(*self._rows, vectors, words)
+            compose(*self._rows, vectors, words)
             errors = (part - words)[self._private_words]
             solved[: self._n_shared, some] = vectors
             solved[self._n_shared :, some] = private_rates[self._private_words, None] * errors
@@ -260,14 +260,14 @@ class Ridge:
         return vectors, iterations, left, goal
 
     def _moved_to(self, device: Any) -> gpu.DeviceRidge:
-        from pbos import gpu  # here, as PyTorch takes its time
+        from pbos import gpu  # here, because importing PyTorch is slow
 
         if self._on_device is None or str(self._on_device.device) != str(device):
             self._on_device = gpu.DeviceRidge(**self.arrays(), device=device)
         return self._on_device
 
     def arrays(self) -> dict[str, Any]:
-        """Return the equations as `pbos.gpu.DeviceRidge` takes them."""
+        """Return the equations as arguments of `pbos.gpu.DeviceRidge`."""
         indptr, indices, data = self._rows
         return {
             "indptr": indptr,
@@ -282,7 +282,7 @@ class Ridge:
 
 
 def order_of_words(weights: Weights) -> npt.NDArray[np.int64]:
-    """Return an order in which words that share their first columns come together: what one needs is still at hand."""
+    """Return an order in which words that share their first columns are adjacent, so that those stay in the cache."""
     starts, sizes = weights.indptr[:-1], np.diff(weights.indptr)
     keys = np.full((4, len(weights)), -1)
     for k, key in enumerate(keys):
@@ -301,25 +301,25 @@ def choose_lam(
     device: Any = None,
     on_try: Callable[[float, float], None] = lambda lam, score: None,
 ) -> tuple[float, dict[str, float]]:
-    """Choose lam by words set aside: return it, and for each lam the mean cosine with their given vectors.
+    """Choose lam on held-out words: return it, and for each lam the mean cosine with their given vectors.
 
-    A twentieth of the words is set aside, 5,000 at most. Some random directions are enough to tell which lam is best.
-    Cosines are taken from the mean of all given vectors, so that going there, where no word is told from another, earns
-    nothing.
-    Chosen is the smallest that is not worse than the best by more than the standard error of the difference: where
-    the words set aside cannot tell, known words shall keep what is their own. So it is where there is one word only.
+    A twentieth of the words is held out, at most 5,000, and a random projection is enough to tell which lam is best.
+    Cosines are taken around the mean of all given vectors, so that predicting the mean for every word scores nothing.
+
+    Returns the smallest lam that is within one standard error of the best: where held-out words cannot tell, known
+    words should keep more of their own vector. Likewise with a single word.
 
     Args:
         weights: As for `Ridge`.
         targets: As for `Ridge.solve`.
         penalty: As for `Ridge`.
-        grid: What to try.
-        seed: Fixes the words and the directions.
-        threads: How many threads to use; None for one a core.
+        grid: The values to try.
+        seed: Determines the held-out words and the projection.
+        threads: The number of threads; None for one per core.
         device: As for `Ridge.solve`.
         on_try: Called with each lam and its cosine.
     """
-    if len(weights) < 2:  # nothing to set aside
+    if len(weights) < 2:
         return min(grid), {}
     random = np.random.default_rng(seed)
     hidden = np.zeros(len(weights), np.bool_)
@@ -327,14 +327,14 @@ def choose_lam(
     if targets.shape[1] > SEARCH_DIMS:
         directions, _ = np.linalg.qr(random.standard_normal((targets.shape[1], SEARCH_DIMS)))
         targets = targets @ directions.astype(np.float32)
-    left, aside = weights.take(np.flatnonzero(~hidden)), weights.take(np.flatnonzero(hidden))
+    kept, held_out = weights.take(np.flatnonzero(~hidden)), weights.take(np.flatnonzero(hidden))
     middle = targets[~hidden].mean(axis=0)
-    ridge = Ridge(left, penalty)
+    ridge = Ridge(kept, penalty)
     found: dict[float, npt.NDArray[np.float64]] = {}
     for lam in grid:
         vectors = ridge.solve(targets[~hidden], lam, threads=threads, device=device).vectors
-        words = np.empty((len(aside), targets.shape[1]), np.float32)
-        compose.compose(aside.indptr, aside.indices, aside.data, vectors, words)
+        words = np.empty((len(held_out), targets.shape[1]), np.float32)
+        compose(held_out.indptr, held_out.indices, held_out.data, vectors, words)
         found[lam] = row_cosines(words - middle, targets[hidden] - middle)
         on_try(lam, float(found[lam].mean()))
     best = max(found.values(), key=lambda cosines: cosines.mean())
@@ -348,7 +348,7 @@ def choose_lam(
 
 
 def row_cosines(left: FloatMatrix, right: FloatMatrix) -> npt.NDArray[np.float64]:
-    """Return the cosines of rows side by side; 0 for a row of zeros."""
+    """Return the cosine of each row of one matrix with the same row of another, in float64; 0 for rows of zeros."""
     products = np.einsum("ij,ij->i", left, right, dtype=np.float64)
     norms = np.linalg.norm(left, axis=1) * np.linalg.norm(right, axis=1)
     cosines: npt.NDArray[np.float64] = np.divide(products, norms, out=np.zeros_like(products), where=norms > 0)

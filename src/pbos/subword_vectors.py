@@ -1,4 +1,4 @@
-"""The subword vectors S: a matrix held as float32, float16 or int8, and words = A S for each of them."""
+"""The subword vectors S: a matrix stored as float32, float16 or int8."""
 
 from __future__ import annotations
 
@@ -7,29 +7,26 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from pbos.arrays import FloatMatrix
 from pbos.errors import InputError
-from pbos.kernels import compose
-from pbos.kernels.trie import Nodes
-from pbos.text import Codes
+from pbos.settings import DTYPES, check_choice
 
-DTYPES = ("float32", "float16", "int8")
-DUST = 5e-5
-"""A vector that is shorter, weighted, than this share of the sum of such lengths over a word is left out of the sum.
+NEGLIGIBLE = 5e-5
+"""Subwords whose weighted vector is shorter than this share of the sum of such lengths in a word are left out.
 
-A word has some fifty of them at most, and its vector is a fifth as long as the sum of the lengths at least, so that it
-changes by less than 1e-3 of its length; by 5e-4 at most in all we have measured.
+A word has at most about fifty of them, and its vector is at least a fifth as long as the sum of the lengths, so that it
+changes by less than 1e-3 of its length; by 5e-4 at most in all our measurements.
 """
-FloatMatrix = npt.NDArray[np.float32]
 
 
 class SubwordVectors:
-    """One vector for each subword that owns one.
+    """One vector for each subword that has one.
 
     Attributes:
         values: (n_rows, dims) float32, float16 or int8.
-        scales: (n_rows,) float32; row i of the vectors is ``values[i] * scales[i]``. For int8 only.
-        norms: (n_rows,) float32, the lengths of the vectors; for float32 and float16 only, and None where not known.
-            They tell which vectors hardly matter in a sum.
+        scales: (n_rows,) float32, for int8 only; row i of the vectors is ``values[i] * scales[i]``.
+        norms: (n_rows,) float32, for float32 and float16 only: the lengths of the vectors, or None if not known. They
+            tell which vectors are negligible in a sum.
     """
 
     def __init__(
@@ -41,14 +38,16 @@ class SubwordVectors:
         if values.dtype.name not in DTYPES or (values.dtype == np.int8) != (scales is not None):
             raise InputError(f"subword vectors must be one of {', '.join(DTYPES)} (int8 with scales)")
         self.values, self.scales, self.norms = values, scales, norms
-        for array in (values, scales, norms):  # read-only, as mapped ones are: one kernel signature serves both
+        for array in (values, scales, norms):  # read-only, as mapped ones are, for the same kernel signature
             if array is not None:
                 array.flags.writeable = False
-        self._bits = values.view(np.uint16) if values.dtype == np.float16 else values
+        bits = values.view(np.uint16) if values.dtype == np.float16 else values
+        negligible = NEGLIGIBLE if scales is not None or norms is not None else 0.0
+        self.kernel_arguments = bits, negligible, scales is not None
 
     @classmethod
     def of(cls, vectors: FloatMatrix) -> SubwordVectors:
-        """Hold vectors as float32, with their lengths."""
+        """Store vectors as float32, with their lengths."""
         return cls(vectors, norms=np.linalg.norm(vectors, axis=1).astype(np.float32))
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -64,7 +63,7 @@ class SubwordVectors:
 
     @property
     def dtype(self) -> str:
-        """How the numbers are held: float32, float16 or int8."""
+        """The type of the numbers: float32, float16 or int8."""
         return self.values.dtype.name
 
     @property
@@ -74,22 +73,9 @@ class SubwordVectors:
 
     @property
     def lengths(self) -> npt.NDArray[np.float32]:
-        """What the nodes of the index are to know of the vectors: their lengths, or for int8 the scales of the rows."""
+        """What the index stores about each vector: its length or, for int8, its scale."""
         known = self.norms if self.scales is None else self.scales
         return np.ones(len(self), np.float32) if known is None else known
-
-    def embed(self, nodes: Nodes, weighing: tuple[float, int, float, float], codes: Codes, out: FloatMatrix) -> None:
-        """Write the vectors of words into out.
-
-        Args:
-            nodes: The index, which knows the `lengths`.
-            weighing: `Spelling.numbers`.
-            codes: The words.
-            out: (n_words, dims).
-        """
-        is_int8 = self.scales is not None
-        dust = DUST if is_int8 or self.norms is not None else 0.0
-        compose.embed_words(nodes, *weighing, *codes, self._bits, dust, is_int8, out)
 
     def to_float32(self) -> FloatMatrix:
         """Return the vectors as a float32 matrix."""
@@ -97,13 +83,12 @@ class SubwordVectors:
         return vectors if self.scales is None else vectors * self.scales[:, None]
 
     def astype(self, dtype: str) -> SubwordVectors:
-        """Return the same vectors, held in another way.
+        """Return the same vectors, stored as another type.
 
         >>> SubwordVectors(np.array([[0.5, -1.0]], np.float32)).astype("int8").values.tolist()
         [[64, -127]]
         """
-        if dtype not in DTYPES:
-            raise InputError(f"unknown dtype {dtype!r}; choose one of: {', '.join(DTYPES)}")
+        check_choice("dtype", dtype, DTYPES)
         if dtype == self.dtype:
             return self
         vectors = self.to_float32()
@@ -123,6 +108,6 @@ class SubwordVectors:
         scales, norms = (None if array is None else array[keep] for array in (self.scales, self.norms))
         return SubwordVectors(self.values[keep], scales, norms)
 
-    def projected(self, directions: FloatMatrix) -> SubwordVectors:
-        """Return the vectors' coordinates along the columns of a (dims, new_dims) matrix, held as before."""
-        return SubwordVectors.of(self.to_float32() @ directions).astype(self.dtype)
+    def projected(self, components: FloatMatrix) -> SubwordVectors:
+        """Return the vectors projected on the columns of a (dims, new_dims) matrix, stored as the same type."""
+        return SubwordVectors.of(self.to_float32() @ components).astype(self.dtype)

@@ -1,15 +1,15 @@
 """Counting the substrings of words, level by level: first all single letters, then all of two letters, and so on.
 
-A level is a list of the spans of one length in all words, sorted by what is written there. A longer span is a letter,
-then a span of the level before; so to go through a level in order, and to cast each span that has a letter before it
-into the bucket of that letter, sorts the next level. Spans are read and written in long runs, one for each letter,
-where a table of all substrings would jump about.
+A level is the list of all spans of one length in all words, sorted by their text. A longer span is a letter followed by
+a span of the previous level. So going through a level in order, and appending each span that has a letter before it to
+the bucket of that letter, yields the next level sorted. Memory is read and written in long runs, one per letter, unlike
+with a hash table of all substrings.
 
-Spans of the same subword stand side by side, in the order of the words and of their places in them. So the subwords of
-a level come in order, and what is to be known about each is at hand while its spans go by.
+Spans of the same subword are adjacent, in the order of their words and positions. So the subwords of a level come in
+order, and their statistics are collected while their spans go by.
 
-The words are one text, with a 0 before each and at the end; letters count from 1. A span is one number: its word, its
-place in the text, which is that of the letter (or the 0) before it, and flags.
+The words are one text, with a 0 before each word and at the end; letters count from 1. A span is one number: its word,
+its position in the text (that of the letter, or the 0, before it) and flags.
 """
 
 import numpy as np
@@ -25,11 +25,11 @@ FLAG_BITS, PLACE_BITS, WORD_BITS = 4, 32, 27
 MAX_PLACES, MAX_WORDS = 1 << PLACE_BITS, 1 << WORD_BITS
 PLACES = MAX_PLACES - 1
 WORD_SHIFT = FLAG_BITS + PLACE_BITS
-AHEAD = 24  # spans, for which to ask memory what a span points to
+AHEAD = 24  # spans whose text and counts are prefetched
 
 
 @kernel
-def lay_out(codes, offsets, numbers):
+def as_one_text(codes, offsets, numbers):
     """Return the words as one text; `numbers` has the letter of each code point."""
     text = np.zeros(codes.size + offsets.size, numbers.dtype)
     for word in range(offsets.size - 1):
@@ -42,7 +42,7 @@ def lay_out(codes, offsets, numbers):
 def single_letters(text, n_letters, offsets, is_target):
     """Return where the spans of each letter start and end in the level of single letters, and that level.
 
-    Those of a letter start at the same place in all levels: there are fewer in each.
+    The spans of a letter start at the same position in all levels, since each level has fewer of them.
     """
     starts = np.zeros(n_letters + 2, np.int64)
     for letter in text:
@@ -69,19 +69,20 @@ def next_level(text, word_counts, length, n_nodes, parent_goes_on, starts, ends,
     """Go through the spans of a level, and sort those that are longer by one letter into `longer`.
 
     Returns for each subword of the level: its last letter, the sum of word_counts over its spans, the number of words
-    that hold it, and whether a target does; the number of children of each subword of the level before; whether each
-    subword goes on in any word; for the next level, the number of its subwords, and where the spans of each letter end.
+    that contain it, and whether a target does; the number of children of each subword of the previous level; whether
+    each subword is continued in any word; for the next level, the number of subwords, and where each letter's spans
+    end.
     """
     labels = np.empty(n_nodes, text.dtype)
     sums = np.empty(n_nodes, np.float64)
-    holders = np.empty(n_nodes, np.int32)
+    n_words_with = np.empty(n_nodes, np.int32)
     owned = np.empty(n_nodes, np.bool_)
     goes_on = np.empty(n_nodes, np.bool_)
     children = np.zeros(parent_goes_on.size, np.int32)
     longer_ends = starts.copy()
     n_longer = 0
-    # Two longer spans side by side are of the same subword if both have the same letter and then the same subword. They
-    # have the same parent if both have the same letter and then subwords with the same parent.
+    # Two adjacent longer spans are the same subword if they start with the same letter and continue with the same
+    # subword. They have the same parent if they start with the same letter and the continuations have the same parent.
     last_node = np.full(starts.size, -1, np.int64)
     last_parent = np.full(starts.size, -1, np.int64)
     node = parent = -1
@@ -123,7 +124,7 @@ def next_level(text, word_counts, length, n_nodes, parent_goes_on, starts, ends,
                 if i == end or spans[i] & NEW:
                     break
             sums[node] = total
-            holders[node] = n_words
+            n_words_with[node] = n_words
             owned[node] = some & TARGET != 0
             goes_on[node] = every & LAST == 0
-    return labels, sums, holders, owned, children, goes_on, n_longer, longer_ends
+    return labels, sums, n_words_with, owned, children, goes_on, n_longer, longer_ends

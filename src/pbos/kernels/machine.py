@@ -1,11 +1,12 @@
-"""A few instructions of the machine that Numba has no name for; each is plain Python as well."""
+"""Machine instructions that Numba does not expose; each also runs as plain Python."""
 
 import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic, overload
 
-LINE = 64  # bytes that memory hands over at a time, on nearly all processors; a wrong number costs a little time only
+LINE = 64  # bytes per cache line, on nearly all processors; a wrong number only costs a little time
+LINE_FLOATS = LINE // 4  # float32 numbers per cache line
 
 
 def float32_of_bits(bits):
@@ -24,14 +25,14 @@ def count_bits(bits):
 
 
 def as_float32(value):
-    """Return a number as float32; a uint16 holds the bits of a float16, which Numba does not know on the CPU."""
+    """Return a number as float32; a uint16 holds the bits of a float16, which Numba does not support on the CPU."""
     return np.float32(value.view(np.float16) if isinstance(value, np.uint16) else value)
 
 
 def prefetch(array, at):
-    """Ask for a number of a C-contiguous array, counted through all its rows, to be brought near, without waiting.
+    """Prefetch element `at` (flat index) of a C-contiguous array into the cache.
 
-    It changes no result and cannot fail, even where `at` lies outside of the array.
+    It never changes a result and cannot fail, even if `at` is outside of the array.
     """
 
 
@@ -75,7 +76,7 @@ def _prefetch(typing_context, array, at):
         place = builder.bitcast(builder.gep(held.data, [arguments[1]]), ir.IntType(8).as_pointer())
         kind = ir.FunctionType(ir.VoidType(), [place.type, number, number, number])
         function = builder.module.declare_intrinsic("llvm.prefetch", [place.type], kind)
-        builder.call(function, [place, number(0), number(3), number(1)])  # to read, into all caches, as data
+        builder.call(function, [place, number(0), number(3), number(1)])  # for reading, into all cache levels, as data
         return context.get_dummy_value()
 
     return types.void(array, types.int64), code

@@ -1,31 +1,30 @@
 """Conjugate gradients for ridge regression on words = A S, for some of the dimensions at a time.
 
-Every dimension is a linear system of its own with the same matrix; they are solved side by side, each with its own step
-lengths. Only when to stop is decided for all of them together.
+Each dimension is its own linear system with the same matrix. They are solved together, each with its own step lengths;
+only the decision to stop is made for all of them.
 """
 
 import numpy as np
 
 from pbos.kernels import kernel
 from pbos.kernels.compose import AHEAD
-from pbos.kernels.machine import prefetch
-from pbos.kernels.sgd import LINE_SIZE
+from pbos.kernels.machine import LINE_FLOATS, prefetch
 
 
 @kernel
 def prefetch_pair(pairs, column, width):
-    """Ask for a column's two vectors, `width` numbers in whole lines of memory."""
+    """Prefetch the two vectors of a column, `width` numbers in whole cache lines."""
     start = np.int64(column) * width
-    for at in range(start, start + width, LINE_SIZE):
+    for at in range(start, start + width, LINE_FLOATS):
         prefetch(pairs, at)
 
 
 @kernel
 def normal_product(rows, shares, pairs, curvature):
-    """For each column's (direction, product) in `pairs` add A' D A direction to product, and to curvature its size.
+    """Add A' D A direction to product for each column's (direction, product) in `pairs`; add d' A' D A d to curvature.
 
-    Word by word: what it sums up it at once spreads over the same columns, which are near now. So the matrix is read
-    once and needs no transpose, and a column's two vectors, side by side, are fetched together.
+    Works word by word: the sum over a word's columns is added back to the same columns while they are in the cache. So
+    the matrix is read once and needs no transpose, and a column's two vectors, stored together, are fetched together.
     """
     indptr, indices, data = rows
     dims = curvature.size
@@ -86,12 +85,12 @@ def right_side(rows, shares, lam, targets, out, diagonal):
 
 @kernel
 def conjugate_gradients(rows, shares, lam, targets, max_iterations, tolerance, vectors, residual, pairs):
-    """Solve (A' D A + lam I) S = A' D targets, starting from zero; D is the diagonal matrix of `shares`, one a word.
+    """Solve (A' D A + lam I) S = A' D targets, starting from zero; D is the diagonal matrix of `shares`, one per word.
 
-    `rows` is A as (indptr, indices, data). Preconditioned by the diagonal (Jacobi). Ends when the residual, over all
-    dimensions, is at most `tolerance` times the right side, or after max_iterations. Writes S into `vectors`; returns
-    the number of iterations, and the squared norms of the residual and of the right side. `residual`, (n_columns,
-    dims), and `pairs`, (n_columns, 2, dims), are room to work in: NumPy knows to ask for it in large pages.
+    `rows` is A as (indptr, indices, data). Uses the Jacobi preconditioner. Stops when the residual over all dimensions
+    is at most `tolerance` times the right side, or after max_iterations. Writes S into `vectors`; returns the number of
+    iterations, and the squared norms of the residual and of the right side. `residual`, (n_columns, dims), and `pairs`,
+    (n_columns, 2, dims), are work space, allocated by the caller because NumPy uses large pages.
     """
     n_columns, dims = vectors.shape
     diagonal = np.empty(n_columns, np.float64)

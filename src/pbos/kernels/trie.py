@@ -1,12 +1,12 @@
 """The subword index: a trie in which every node is a subword, every edge a character.
 
-All prefixes of a known subword are known, and all its characters, so the set is a trie by itself. Node 0 is the root,
-the empty string; nodes 1 to n are the n characters of the alphabet, in order; then come longer subwords in level order
-(by length, then by parent, then by last character), so that the children of a node are side by side and sorted.
+All prefixes and characters of a known subword are known, so the set is a trie. Node 0 is the root, the empty string;
+nodes 1 to n are the n characters of the alphabet, in order; then come longer subwords in level order (by length, then
+by parent, then by last character), so that the children of a node are adjacent and sorted.
 
-It has two forms. `IndexArrays` is small: what model files hold. `Nodes` is quick to walk: all that is asked of a node
-is in one line of cache, and the place of a child follows from one bit for each letter. It is made from the other when
-the first word is looked up, in a pass that also finds out whether the file is sound.
+It has two forms. `IndexArrays` is compact, for model files. `Nodes` is fast to walk: everything about a node is in one
+cache line, and the position of a child follows from one bit per letter. It is unpacked when the first word is looked
+up, in a pass that also checks the arrays.
 """
 
 from typing import Any, NamedTuple
@@ -17,7 +17,6 @@ import numpy.typing as npt
 from pbos.kernels import kernel
 from pbos.kernels.machine import bits_of_float32, float32_of_bits
 
-BLOCK = 32  # nodes; larger blocks take fewer bytes and longer sums
 NO_ROW = -1
 MAX_ROW = 2**31 - 2
 
@@ -25,27 +24,25 @@ MAX_ROW = 2**31 - 2
 # child (low half) and the bits of the probability (high half); the row of the vector, or -1 (low half), and the bits of
 # the vector's length (high half).
 LOW, HIGH, CHILD, ROW = range(4)
-WINDOW = 64 + 61  # letters side by side in the alphabet that a record has a bit for
-NOTHING = np.uint64(1 << 61)  # the bit of what is no letter; never set
+WINDOW = 64 + 61  # adjacent letters of the alphabet that a record has a bit for
+NOTHING = np.uint64(1 << 61)  # the bit of characters outside the alphabet; never set
 BEFORE = np.uint64(1 << 62)  # set if the node has children whose letters come before the window
-AFTER = np.uint64(1 << 63)  # set if it has children whose letters come after the window
 HALF, LOW_HALF = np.uint64(32), np.uint64(2**32 - 1)
 NO_VECTOR = LOW_HALF
 ONE, ALL = np.uint64(1), np.uint64(2**64 - 1)
 
 
 class IndexArrays(NamedTuple):
-    """The arrays of the index, as model files hold them. Each is as narrow as its numbers allow.
+    """The arrays of the index as stored in model files, each in the smallest type that fits.
 
-    A letter is the number of a character in the alphabet.
+    A letter is the position of a character in the alphabet.
     """
 
     alphabet: npt.NDArray[np.uint32]  # (n_letters,) code points, ascending
     labels: npt.NDArray[Any]  # (n_nodes,) unsigned: the letter on the edge into the node
     children: npt.NDArray[Any]  # (n_nodes,) unsigned: how many children the node has; 0 for the root
-    blocks: npt.NDArray[np.uint32]  # (n_blocks,) the first child of the nodes 0, BLOCK, 2 BLOCK ...; the root aside
     probs: npt.NDArray[Any]  # (n_nodes,) float32, or uint8: the number of a level
-    prob_levels: npt.NDArray[np.float32]  # (256,), or empty where probs are no numbers of levels
+    prob_levels: npt.NDArray[np.float32]  # (256,), or empty if probs are float32
     rows: npt.NDArray[np.uint8]  # (n_nodes, 1 to 4) the bytes of the vector's row + 1, lowest first; 0 for no vector
 
 
@@ -55,13 +52,13 @@ Nodes = tuple[
     npt.NDArray[np.uint64],  # records, (n_nodes + 2, 4)
     npt.NDArray[Any],  # labels, as in IndexArrays
 ]
-"""The index as walks need it. After the nodes come two more records, without children: one for a character never seen,
-and one that ends them. (A plain tuple reaches a kernel in half the time of one with names.)"""
+"""The index as the kernels walk it. Two records without children follow the nodes: one for unseen characters, and one
+at the end. (Passing a plain tuple to a kernel takes half the time of passing a named tuple.)"""
 
 
 @kernel
 def unpack(letter_bits, window, labels, children, probs, prob_levels, rows, lengths, records):
-    """Fill the records; return whether the arrays fit together: if not, the records must not be walked."""
+    """Fill the records; return whether the arrays are consistent. If not, the records must not be walked."""
     n_nodes = labels.size
     n_letters = letter_bits.shape[0] - 1
     child = np.int64(1 + n_letters)
@@ -71,7 +68,7 @@ def unpack(letter_bits, window, labels, children, probs, prob_levels, rows, leng
             return False
         before = np.int64(-1)
         low = high = np.uint64(0)
-        # At most 1, also in a damaged file, whose infinities would never end a sum; NaN is no probability.
+        # Clipped to [0, 1], so that a damaged file cannot bring infinity or NaN into the sums.
         prob = prob_levels[int(probs[node])] if prob_levels.size else np.float32(probs[node])
         prob = min(prob, np.float32(1.0)) if prob > 0.0 else np.float32(0.0)
         records[node, CHILD] = np.uint64(child) | (bits_of_float32(prob) << HALF)
@@ -90,8 +87,6 @@ def unpack(letter_bits, window, labels, children, probs, prob_levels, rows, leng
             high |= letter_bits[letter, 1]
             if letter < window:
                 high |= BEFORE
-            elif letter >= window + WINDOW:
-                high |= AFTER
             child += 1
         records[node, LOW], records[node, HIGH] = low, high
     records[n_nodes:, CHILD] = np.uint64(child)
@@ -136,26 +131,3 @@ def searched_child(records, labels, node, letter):
         else:
             high = middle
     return np.int64(-1)
-
-
-@kernel
-def follow(nodes, codes):
-    """Return the node of a string of code points, or -1."""
-    letters, letter_bits, records, labels = nodes
-    n_letters = letter_bits.shape[0] - 1
-    node = np.int64(0)
-    for code in codes:
-        letter = letters[code] if code < letters.size else n_letters
-        if letter == n_letters:
-            return np.int64(-1)
-        node = searched_child(records, labels, np.uint64(node), letter) if node else np.int64(letter) + 1
-        if node < 0:
-            break
-    return node
-
-
-@kernel
-def grown(array, size):
-    larger = np.zeros(size, array.dtype)
-    larger[: array.size] = array
-    return larger

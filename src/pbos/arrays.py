@@ -1,0 +1,40 @@
+"""Matrices of vectors, one per row: lengths, cosines, principal components."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from pbos.errors import InputError
+
+FloatMatrix = npt.NDArray[np.float32]
+NEAR_ZERO = 1e-6  # a vector no longer than this has no direction
+
+
+def unit_rows(vectors: FloatMatrix, near_zero: float = NEAR_ZERO) -> FloatMatrix:
+    """Scale rows to length 1; rows no longer than near_zero become zero."""
+    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    units: FloatMatrix = np.divide(vectors, norms, out=np.zeros_like(vectors), where=norms > near_zero)
+    return units
+
+
+def cosines(left: FloatMatrix, right: FloatMatrix) -> npt.NDArray[np.float32]:
+    """Return the cosine of each row of one matrix with the same row of another; 0 where a row is (nearly) zero.
+
+    >>> cosines(np.array([[1.0, 0.0], [0.0, 0.0]]), np.array([[1.0, 1.0], [1.0, 1.0]])).round(3).tolist()
+    [0.707, 0.0]
+    """
+    result: npt.NDArray[np.float32] = np.einsum("ij,ij->i", unit_rows(left), unit_rows(right))
+    return result
+
+
+def principal_components(vectors: FloatMatrix, n: int) -> FloatMatrix:
+    """Return the first n principal components of vectors, not centered, as columns: (dims, n)."""
+    dims = vectors.shape[1]
+    if not 1 <= n <= dims:
+        raise InputError(f"dims must be between 1 and the model's {dims}, got {n}")
+    _, directions = np.linalg.eigh(vectors.T.astype(np.float64) @ vectors)
+    largest = directions[:, ::-1][:, :n]
+    signs = np.sign(largest[np.abs(largest).argmax(axis=0), np.arange(n)])  # the sign of an eigenvector is arbitrary
+    fixed: FloatMatrix = (largest * signs).astype(np.float32)
+    return fixed

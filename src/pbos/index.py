@@ -1,0 +1,328 @@
+"""The index of known subwords: their probabilities, which of them have a vector, and counting them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from pbos.errors import InputError, ModelError
+from pbos.kernels import counting, trie
+from pbos.kernels.machine import LINE
+from pbos.kernels.trie import NO_ROW, WINDOW, IndexArrays, Nodes
+from pbos.text import BOUNDARIES, Codes
+
+PROB_RANGE = 1e-12  # the lowest probability level, relative to the highest
+
+
+@dataclass(frozen=True)
+class SubwordIndex:
+    """Every known subword, as a trie in level order (see `kernels.trie`).
+
+    One index holds two sets: the subwords with a probability (`probs > 0`) and those with a vector (`rows >= 0`, the
+    row of the vector, which several may share). Node 0 is the empty string and is in neither set.
+
+    Attributes:
+        arrays: The packed arrays, as stored in model files.
+    """
+
+    arrays: IndexArrays
+
+    def __post_init__(self) -> None:
+        # All read-only, so that fresh and memory-mapped indexes have the same kernel signature.
+        for array in self.arrays:
+            array.flags.writeable = False
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return SubwordIndex, (self.arrays,)
+
+    @classmethod
+    def of(
+        cls,
+        alphabet: npt.NDArray[np.unsignedinteger[Any]],
+        labels: npt.NDArray[np.integer[Any]],
+        children: npt.NDArray[np.integer[Any]],
+        probs: npt.NDArray[np.float32],
+        rows: npt.NDArray[np.int32],
+    ) -> SubwordIndex:
+        """Pack the nodes of a trie, given in level order.
+
+        Args:
+            alphabet: The characters, as code points in ascending order.
+            labels: The position in the alphabet of each node's last character; 0 for the root.
+            children: The number of children of each node; 0 for the root.
+            probs: The probability of each node; 0 for none.
+            rows: The row of its vector; -1 for none.
+        """
+        arrays = IndexArrays(
+            alphabet=alphabet.astype(np.uint32),
+            labels=narrow(labels),
+            children=narrow(children),
+            probs=probs.astype(np.float32),
+            prob_levels=np.zeros(0, np.float32),
+            rows=pack_rows(rows),
+        )
+        return cls(arrays)
+
+    def __len__(self) -> int:
+        return self.arrays.labels.size - 1
+
+    def unpacked(self, lengths: npt.NDArray[np.float32]) -> Nodes:
+        """Unpack the index for the kernels: 32 bytes per node.
+
+        Args:
+            lengths: The lengths of the vectors, by row.
+        """
+        alphabet, labels, children, *probs, rows = self.arrays
+        n_letters = alphabet.size
+        damaged = ModelError("the model's subword index is damaged; get a fresh copy of the model")
+        if alphabet.max(initial=0) > sys.maxunicode:
+            raise damaged
+        letters = np.full(int(alphabet.max(initial=0)) + 1, n_letters, np.int32)
+        letters[alphabet] = np.arange(n_letters)
+        window = 0
+        if n_letters > WINDOW:
+            if labels.max() >= n_letters:
+                raise damaged
+            window = busiest_window(np.bincount(labels[1:], minlength=n_letters))
+        letter_bits = np.zeros((n_letters + 1, 2), np.uint64)
+        place = np.arange(min(WINDOW, n_letters))
+        letter_bits[window + place, place // 64] = np.uint64(1) << (place % 64).astype(np.uint64)
+        letter_bits[-1, 1] = trie.NOTHING
+        space = np.zeros(4 * (labels.size + 4), np.uint64)
+        space = space[-space.ctypes.data % LINE // space.itemsize :]  # so that no record straddles two cache lines
+        records = space[: 4 * (labels.size + 2)].reshape(-1, 4)
+        if not trie.unpack(letter_bits, window, labels, children, *probs, rows, lengths, records):
+            raise damaged
+        return letters, letter_bits, records, labels
+
+    @property
+    def alphabet(self) -> npt.NDArray[np.uint32]:
+        """The characters, as code points in ascending order; they are nodes 1 to n."""
+        return self.arrays.alphabet
+
+    @property
+    def code_points(self) -> npt.NDArray[np.uint32]:
+        """The last character of every node, unpacked; 0 for the root."""
+        last = self.alphabet.take(self.arrays.labels[1:], mode="clip")
+        return np.concatenate([np.zeros(1, np.uint32), last])
+
+    @property
+    def probs(self) -> npt.NDArray[np.float32]:
+        """The probability of every node, unpacked; 0 for none."""
+        probs, levels = self.arrays.probs, self.arrays.prob_levels
+        return levels[probs] if levels.size else probs
+
+    @property
+    def rows(self) -> npt.NDArray[np.int32]:
+        """The row of every node's vector, unpacked; -1 for none."""
+        return unpack_rows(self.arrays.rows)
+
+    def with_probs(self, probs: npt.NDArray[np.float32]) -> SubwordIndex:
+        """Return the index with other probabilities, as float32."""
+        exact = probs.astype(np.float32)
+        return SubwordIndex(self.arrays._replace(probs=exact, prob_levels=np.zeros(0, np.float32)))
+
+    def with_rows(self, rows: npt.NDArray[np.int32]) -> SubwordIndex:
+        """Return the index with other rows."""
+        return SubwordIndex(self.arrays._replace(rows=pack_rows(rows)))
+
+    def with_prob_levels(self) -> SubwordIndex:
+        """Return the index with its probabilities rounded to 255 levels of equal ratio, one byte per node.
+
+        A probability changes by at most 6%; one below PROB_RANGE times the largest becomes the lowest level.
+        """
+        if self.arrays.prob_levels.size:
+            return self
+        probs = self.probs.astype(np.float64)
+        largest = probs.max() or 1.0
+        smallest = max(probs.min(initial=largest, where=probs > 0), PROB_RANGE * largest)
+        levels = np.geomspace(smallest, largest, 255)
+        between = np.sqrt(levels[:-1] * levels[1:])
+        numbers = np.where(probs > 0, 1 + np.searchsorted(between, probs), 0).astype(np.uint8)
+        prob_levels = np.concatenate([[0], levels]).astype(np.float32)
+        return SubwordIndex(self.arrays._replace(probs=numbers, prob_levels=prob_levels))
+
+    def strings(self) -> Iterator[str]:
+        """Yield the string of every node except the root, in node order."""
+        strings = [""] * (len(self) + 1)
+        for node, (parent, code) in enumerate(zip(self.parents().tolist(), self.code_points.tolist(), strict=True)):
+            if node:
+                strings[node] = strings[parent] + chr(code)
+                yield strings[node]
+
+    def parents(self) -> npt.NDArray[np.int64]:
+        """Return the parent of every node; the root is its own."""
+        children = self.arrays.children.astype(np.int64)
+        children[0] = self.alphabet.size
+        return np.concatenate([[0], np.repeat(np.arange(children.size), children)])
+
+    def pruned(self, keep: npt.NDArray[np.bool_]) -> SubwordIndex:
+        """Return an index of the kept nodes, plus their prefixes and characters without probability and vector.
+
+        The remaining rows are renumbered, in the same order.
+        """
+        parents = self.parents()
+        needed = keep.copy()
+        needed[0] = True
+        while not needed[parents[needed]].all():
+            needed[parents[needed]] = True
+        needed[1 + np.unique(self.arrays.labels[1:][needed[1:]]).astype(np.int64)] = True
+        alphabet_kept = needed[1 : 1 + self.alphabet.size]
+        labels = (np.cumsum(alphabet_kept) - 1)[self.arrays.labels[needed]]
+        labels[0] = 0
+        children = np.bincount((np.cumsum(needed) - 1)[parents[needed]], minlength=labels.size)
+        children[0] = 0
+        rows = np.where(keep, self.rows, NO_ROW)[needed]
+        _, rows[rows >= 0] = np.unique(rows[rows >= 0], return_inverse=True)
+        probs = np.where(keep, self.probs, np.float32(0))[needed]
+        index = SubwordIndex.of(self.alphabet[alphabet_kept], labels, children, probs, rows)
+        if self.arrays.prob_levels.size:  # keep the levels as they are
+            levels = np.where(keep, self.arrays.probs, 0)[needed]
+            index = SubwordIndex(index.arrays._replace(probs=levels, prob_levels=self.arrays.prob_levels))
+        return index
+
+
+def busiest_window(counts: npt.NDArray[np.int64]) -> int:
+    """Return the start of the WINDOW adjacent letters that most nodes end with."""
+    sums = np.concatenate([[0], np.cumsum(counts)])
+    return int(np.argmax(sums[WINDOW:] - sums[:-WINDOW]))
+
+
+class Level(NamedTuple):
+    """All subwords of one length, in order."""
+
+    labels: npt.NDArray[Any]  # the last letter
+    sums: npt.NDArray[np.float64]  # of the counts of words, over all occurrences
+    n_words: npt.NDArray[np.int32]  # how many words contain it
+    owned: npt.NDArray[np.bool_]  # whether a target does
+    parents_children: npt.NDArray[np.int32]  # the number of children of each subword of the previous level
+
+
+def narrow(numbers: npt.NDArray[np.integer[Any]]) -> npt.NDArray[Any]:
+    """Return non-negative numbers in the smallest type that fits."""
+    return numbers.astype(np.min_scalar_type(int(numbers.max(initial=0))))
+
+
+def pack_rows(rows: npt.NDArray[np.int32]) -> npt.NDArray[np.uint8]:
+    """Return each row + 1 as little-endian bytes, as many as the largest needs.
+
+    >>> pack_rows(np.array([-1, 0, 299])).tolist()
+    [[0, 0], [1, 0], [44, 1]]
+    """
+    numbers = (rows + 1).astype("<u4")
+    width = max((int(numbers.max(initial=0)).bit_length() + 7) // 8, 1)
+    return np.ascontiguousarray(numbers.view(np.uint8).reshape(-1, 4)[:, :width])
+
+
+def unpack_rows(packed: npt.NDArray[np.uint8]) -> npt.NDArray[np.int32]:
+    """Undo `pack_rows`."""
+    numbers = np.zeros((len(packed), 4), np.uint8)
+    numbers[:, : packed.shape[1]] = packed
+    return numbers.view("<u4")[:, 0].astype(np.int32) - 1
+
+
+def count_subwords(
+    words: Codes,
+    counts: npt.NDArray[np.float64],
+    is_target: npt.NDArray[np.bool_],
+    *,
+    min_len: int = 1,
+    max_len: int | None = None,
+    min_prob_words: int = 1,
+    boundaries: bool = False,
+) -> SubwordIndex:
+    """Count the substrings of words and index them.
+
+    Args:
+        words: Distinct words as code points, with their marks.
+        counts: How often each word occurs; gives the subword probabilities.
+        is_target: Which words have a vector; their substrings of min_len to max_len get one.
+        min_len: The shortest subword that may have a vector.
+        max_len: The longest subword; None for no limit.
+        min_prob_words: Words that must contain a subword for it to have a probability. Single characters always have
+            one, so that every word can be spelled.
+        boundaries: Whether the words have boundary marks.
+
+    >>> from pbos.text import Spelling, encode
+    >>> index = count_subwords(encode(["aba"], Spelling()), np.array([1.0]), np.array([True]))
+    >>> {subword: round(6 * p) for subword, p in zip(index.strings(), index.probs[1:].tolist())}
+    {'a': 2, 'b': 1, 'ab': 1, 'ba': 1, 'aba': 1}
+    """
+    alphabet, text = as_text(words)
+    levels = list(levels_of(text, alphabet.size, words.offsets, counts, is_target, max_len))
+    if levels:
+        for level in levels[: min_len - 1]:
+            level.owned[:] = False
+        if boundaries:
+            disown_marks(levels, np.isin(alphabet, [ord(mark) for mark in BOUNDARIES]))
+        for level in levels[1:] if min_prob_words > 1 else ():
+            level.sums[level.n_words < min_prob_words] = 0
+
+    owned = np.concatenate([[False], *(level.owned for level in levels)])
+    childless = np.zeros(levels[-1].labels.size if levels else 1, np.int32)
+    children = np.concatenate([*(level.parents_children for level in levels), childless])
+    children[0] = 0
+    return SubwordIndex.of(
+        alphabet,
+        np.concatenate([np.zeros(1, np.uint8), *(level.labels for level in levels)]),
+        children,
+        probabilities(np.concatenate([[0.0], *(level.sums for level in levels)])),
+        np.where(owned, np.cumsum(owned, dtype=np.int32) - 1, np.int32(NO_ROW)),
+    )
+
+
+def disown_marks(levels: list[Level], is_mark: npt.NDArray[np.bool_]) -> None:
+    """Take the vector from subwords that are only marks (`<`, `>`, `><`): they carry no meaning."""
+    levels[0].owned[is_mark] = False
+    for pairs in levels[1:2]:
+        first = np.repeat(is_mark, pairs.parents_children)
+        pairs.owned[first & is_mark[pairs.labels]] = False
+
+
+def as_text(words: Codes) -> tuple[npt.NDArray[np.uint32], npt.NDArray[Any]]:
+    """Return the characters of words, ascending, and the words as one text of letters (see `kernels.counting`)."""
+    seen = np.zeros(int(words.codes.max(initial=0)) + 1, np.bool_)
+    seen[words.codes] = True
+    alphabet = np.flatnonzero(seen)
+    numbers = np.cumsum(seen).astype(np.min_scalar_type(alphabet.size))
+    return alphabet.astype(np.uint32), counting.as_one_text(*words, numbers)
+
+
+def levels_of(
+    text: npt.NDArray[Any],
+    n_letters: int,
+    offsets: npt.NDArray[np.int64],
+    counts: npt.NDArray[np.float64],
+    is_target: npt.NDArray[np.bool_],
+    max_len: int | None,
+) -> Iterator[Level]:
+    """Yield all substrings of words, up to a length, level by level (see `kernels.counting`)."""
+    if text.size > counting.MAX_PLACES or offsets.size - 1 > counting.MAX_WORDS:
+        most = f"{counting.MAX_WORDS:,} words and {counting.MAX_PLACES:,} characters"
+        raise InputError(
+            f"{offsets.size - 1:,} words with {offsets[-1]:,} characters are too many; the limit is {most}"
+        )
+    starts, ends, spans = counting.single_letters(text, n_letters, offsets, is_target)
+    longer = np.empty_like(spans)
+    n_nodes, parent_goes_on, length = n_letters, np.ones(1, np.bool_), 1
+    while n_nodes and (max_len is None or length <= max_len):
+        *level, parent_goes_on, n_nodes, ends = counting.next_level(
+            text, counts, length, n_nodes, parent_goes_on, starts, ends, spans, longer
+        )
+        yield Level(*level)
+        spans, longer, length = longer, spans, length + 1
+
+
+def probabilities(sums: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:
+    """Normalize occurrence sums over all subwords; every subword seen keeps a probability above 0 in float32."""
+    total = sums[1:].sum()
+    if total <= 0:
+        return np.zeros(sums.size, np.float32)
+    probs = np.where(sums > 0, np.maximum(sums / total, np.finfo(np.float32).tiny), 0)
+    probs[0] = 0
+    return probs.astype(np.float32)

@@ -1,0 +1,174 @@
+"""All settings of a model, and the presets. Imports no Numba, so that the command line can show its help at once."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args
+
+from pbos.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Normalization = Literal["NFC", "NFKC", "casefold", "none"]
+Weighting = Literal["posterior", "uniform", "both"]
+Solver = Literal["ridge", "sgd"]
+DType = Literal["float32", "float16", "int8"]
+Missing = Literal["error", "zeros"]
+DTYPES: tuple[str, ...] = get_args(DType)
+MISSING: tuple[str, ...] = get_args(Missing)
+
+
+def setting(default: Any, help: str, choices: Any = None) -> Any:
+    """Declare a setting: its default, its help text, and for strings the choices."""
+    return field(default=default, metadata={"help": help, "choices": get_args(choices)})
+
+
+def check_choice(name: str, value: Any, choices: Iterable[str]) -> None:
+    """Raise InputError if a value is not one of the choices."""
+    if value not in choices:
+        raise InputError(f"unknown {name} {value!r}; choose one of: {', '.join(choices)}")
+
+
+@dataclass(frozen=True)
+class Spelling:
+    """How a word becomes subwords and weights; stored in the model file."""
+
+    normalization: Normalization = setting("NFC", "Unicode form of all words.", Normalization)
+    boundaries: bool = setting(False, "Write words with the marks < and > around them.")
+    min_len: int = setting(1, "Shortest subword that has a vector, in characters.")
+    max_len: int | None = setting(None, "Longest subword; no limit by default.")
+    weighting: Weighting = setting(
+        "posterior", "Weight of a subword: a(s|w), the same for every occurrence, or 1 + a(s|w).", Weighting
+    )
+    unseen_char_prob: float = setting(0.01, "Probability of a character never seen.")
+    inner_boundaries: bool = setting(False, "Write marks around punctuation inside words too: <well>-<known>.")
+    start_weight: float = setting(1.0, "Factor for the weight of subwords at the start of a word.")
+    end_weight: float = setting(1.0, "Factor for the weight of subwords at the end of a word.")
+
+    def __post_init__(self) -> None:
+        for one in fields(self):
+            if one.metadata["choices"]:
+                check_choice(one.name, getattr(self, one.name), one.metadata["choices"])
+        if self.min_len < 1 or (self.max_len is not None and self.max_len < self.min_len):
+            raise InputError(f"need 1 <= min_len <= max_len, got min_len {self.min_len} and max_len {self.max_len}")
+        if not 1e-37 < self.unseen_char_prob <= 1:
+            raise InputError(f"unseen_char_prob must be above 1e-37 and at most 1, got {self.unseen_char_prob}")
+        if not (0 < self.start_weight < math.inf and 0 < self.end_weight < math.inf):
+            got = f"{self.start_weight} and {self.end_weight}"
+            raise InputError(f"start_weight and end_weight must be finite numbers above 0, got {got}")
+        if not self.boundaries and (self.inner_boundaries, self.start_weight, self.end_weight) != (False, 1, 1):
+            raise InputError("inner_boundaries, start_weight and end_weight need boundaries=True")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the settings as plain data."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Preset(Spelling):
+    """All settings of a model: its spelling, and how it is trained."""
+
+    types: bool = setting(False, "Count every word once, instead of by its count, for the subword probabilities.")
+    round_probs: bool = setting(False, "Round subword probabilities to 255 levels, one byte each.")
+    min_prob_words: int = setting(1, "Words that must contain a subword for it to have a probability.")
+    em_rounds: int = setting(0, "EM rounds to fit the subword probabilities to the words.")
+    min_vector_words: int = setting(1, "Training words that must contain a subword for it to be kept.")
+    merge: bool = setting(False, "Share one vector among subwords contained in exactly the same training words.")
+    max_vectors: int | None = setting(None, "Keep only the N most important vectors, and train them again.")
+    solver: Solver = setting("sgd", "Ridge regression, or the paper's stochastic gradient descent.", Solver)
+    lam: float | Literal["auto"] = setting("auto", "Ridge penalty; auto chooses it on held-out words.")
+    unit_length: bool = setting(False, "SGD: scale subword vectors to length 1 before summing (PBoS-n).")
+    epochs: int = setting(50, "SGD: passes over the words.")
+    lr: float = setting(1.0, "SGD: learning rate of the first epoch; epoch e (from 0) uses lr / sqrt(1 + e).")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        at_least = {"min_prob_words": 1, "em_rounds": 0, "min_vector_words": 1, "epochs": 1, "max_vectors": 1}
+        for name, least in at_least.items():
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise InputError(f"{name} must be at least {least}, got {value}")
+        if not self.lr > 0:
+            raise InputError(f"lr must be above 0, got {self.lr}")
+        if self.lam != "auto" and not (isinstance(self.lam, (int, float)) and 0 < self.lam < math.inf):
+            raise InputError(f'lam must be a number above 0, or "auto", got {self.lam!r}')
+        if self.unit_length and self.solver != "sgd":
+            raise InputError('unit_length needs solver="sgd": ridge regression needs words that are plain sums')
+
+    @property
+    def spelling(self) -> Spelling:
+        """The settings that a trained model needs."""
+        return Spelling(**{one.name: getattr(self, one.name) for one in fields(Spelling)})
+
+    @classmethod
+    def named(cls, preset: str, settings: Mapping[str, Any], others: Iterable[str] = ()) -> Preset:
+        """Return a preset with some settings changed; `others` are further keywords to suggest for a misspelled one.
+
+        >>> Preset.named("pbos", {"epochs": 20}).epochs
+        20
+        """
+        check_choice("preset", preset, PRESETS)
+        known = [one.name for one in fields(cls)]
+        for name in settings:
+            if name not in known:
+                near = difflib.get_close_matches(name, [*known, *others], n=1)
+                hint = f"did you mean {near[0]!r}?" if near else f"the settings are: {', '.join(known)}"
+                raise InputError(f"unknown setting {name!r}; {hint}")
+        if settings.get("boundaries") is False:  # also drop the preset's settings that need boundaries
+            settings = {"inner_boundaries": False, "start_weight": 1.0, "end_weight": 1.0, **settings}
+        return replace(PRESETS[preset], **settings)
+
+
+PRESETS = {
+    "default": Preset(
+        boundaries=True,
+        inner_boundaries=True,
+        weighting="both",
+        start_weight=4.0,
+        end_weight=2.0,
+        types=True,
+        round_probs=True,
+        min_prob_words=2,
+        em_rounds=2,
+        merge=True,
+        solver="ridge",
+    ),
+    "pbos": Preset(),
+    "pbos-n": Preset(unit_length=True),
+    "bos": Preset(boundaries=True, min_len=3, max_len=6, weighting="uniform"),
+}
+
+
+class Settings(TypedDict, total=False):
+    """Settings that `pbos.train` takes in place of the preset's own."""
+
+    normalization: Normalization
+    boundaries: bool
+    min_len: int
+    max_len: int | None
+    weighting: Weighting
+    unseen_char_prob: float
+    inner_boundaries: bool
+    start_weight: float
+    end_weight: float
+    types: bool
+    round_probs: bool
+    min_prob_words: int
+    em_rounds: int
+    min_vector_words: int
+    merge: bool
+    max_vectors: int | None
+    solver: Solver
+    lam: float | Literal["auto"]
+    unit_length: bool
+    epochs: int
+    lr: float
+
+
+Settings.__doc__ = f"{Settings.__doc__}\n\n" + "\n".join(
+    f"    {one.name}: {one.metadata['help']}" for one in fields(Preset)
+)
