@@ -33,7 +33,7 @@ class Arc(NamedTuple):
 def draw(
     word: str, is_mark: list[bool], spans: list[Span], best: set[tuple[int, int]], alternative: str
 ) -> Iterator[str]:
-    """Yield the parts of the drawing of a word (with its marks); `best` has the positions of the spans on the best path.
+    """Yield the parts of the drawing of a word (with marks); `best` has the positions of the spans on the best path.
 
     The word runs from right to left if its script does. The drawing has presentation attributes only, so it works under
     any content security policy. Style sheets can change it by the classes `best`, `letter`, `mark`, `label` and `cut`.

@@ -34,6 +34,6 @@ def url_of(listener: socket.socket) -> str:
 
 def run(app: FastAPI, listener: socket.socket) -> None:
     """Serve until interrupted."""
-    config = uvicorn.Config(app, log_level="warning", access_log=False, server_header=False, timeout_graceful_shutdown=5)
+    config = uvicorn.Config(app, log_level="warning", server_header=False, timeout_graceful_shutdown=5)
     with suppress(KeyboardInterrupt):  # uvicorn raises it again after it has stopped
         uvicorn.Server(config).run(sockets=[listener])
