@@ -231,7 +231,11 @@ def test_bad_requests_get_one_sentence():
                 "the body must be a JSON object",
             ),
             (client.post("/embed", json=["a"]), 422, "the body must be a JSON object"),
-            (client.post("/embed", content=b'{"words": ["a"]}'), 422, "sent with Content-Type: application/json"),
+            (
+                client.post("/embed", content=b'{"words": ["a"]}', headers={"Content-Type": "text/plain"}),
+                422,
+                "sent with Content-Type: application/json",
+            ),
             (client.post("/embed", content=b'{"words": ', headers=json_body), 422, "the body is not JSON"),
             (client.post("/embed", content=b'{"words": ["\\ud800"]}', headers=json_body), 422, "words.0 in the body"),
             (client.post("/embed", json={"words": ["a" * 500]}), 413, "POST /embed: the body is longer than 500 bytes"),
