@@ -1,6 +1,6 @@
-"""Take the pictures of the page in docs/pictures: `python scripts/make_screenshots.py [DATA]`.
+"""Take the screenshots of the page in docs/pictures: `python scripts/make_screenshots.py [DATA]`.
 
-Needs Chromium, and for the Arabic picture the folder of evaluation data, whose words it trains a model on.
+Needs Chromium and, to train the model of the Arabic screenshot, the folder with the evaluation data.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from playwright.sync_api import sync_playwright
 import pbos
 
 TARGET = Path(__file__).parents[1] / "docs" / "pictures"
-COLOURS = 128  # a page has few, and a small file is loaded sooner
+COLORS = 128  # enough for the page, and the files stay small
 WIDE, NARROW = 1100, 390  # pixels
 
 
 @contextmanager
 def served(*arguments: str) -> Iterator[str]:
-    """Run `pbos serve` and give its address."""
+    """Run `pbos serve` and yield its address."""
     command = [sys.executable, "-c", "from pbos.cli import main; main()", "serve", "--port", "0", *arguments]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
@@ -42,7 +42,7 @@ def served(*arguments: str) -> Iterator[str]:
 
 
 def take(browser: Any, url: str, name: str, state: dict[str, str], width: int, scheme: str = "light") -> None:
-    """Take a picture of the page, down to the end of a card."""
+    """Take a screenshot from the top of the page to the end of a card."""
     context = browser.new_context(viewport={"width": width, "height": 1000}, color_scheme=scheme)
     page = context.new_page()
     page.goto(f"{url}/?{urlencode(state)}")
@@ -52,7 +52,7 @@ def take(browser: Any, url: str, name: str, state: dict[str, str], width: int, s
     last = page.locator(".columns" if width == WIDE else ".columns .card").first.bounding_box()
     clip = {"x": 0, "y": 0, "width": width, "height": last["y"] + last["height"] + 16}
     image = Image.open(io.BytesIO(page.screenshot(full_page=True, clip=clip))).convert("RGB")
-    image.quantize(COLOURS, dither=Image.Dither.NONE).save(TARGET / f"page-{name}.png", optimize=True)
+    image.quantize(COLORS, dither=Image.Dither.NONE).save(TARGET / f"page-{name}.png", optimize=True)
     context.close()
 
 
@@ -65,7 +65,7 @@ def arabic_model(data: Path, place: Path) -> None:
 
 
 def main() -> None:
-    """Take all pictures."""
+    """Take all screenshots."""
     data = Path(sys.argv[1] if len(sys.argv) > 1 else TARGET.parents[2] / "shared" / "data")
     TARGET.mkdir(exist_ok=True)
     with sync_playwright() as playwright, tempfile.TemporaryDirectory() as folder:

@@ -1,4 +1,4 @@
-"""The page, in a real browser: headless Chromium over a real `pbos serve`. What it shows is what the model says."""
+"""The page, in a real browser: headless Chromium over a real `pbos serve`. It shows what the model's methods return."""
 
 import os
 import re
@@ -22,7 +22,7 @@ LONG = "pneumonoultramicroscopicsilicovolcanoconiosis"
 
 @pytest.fixture(scope="module")
 def browser():
-    """Chromium as the system has it; without it these tests are skipped, but not in CI."""
+    """The Chromium of the system; without it these tests are skipped, but fail in CI."""
     found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     if found is None:
         reason = "no Chromium; install it to run this test: apt-get install chromium fonts-noto-core fonts-noto-cjk"
@@ -37,7 +37,7 @@ def browser():
 
 @contextmanager
 def served(*arguments):
-    """Run `pbos serve`; give the process and its address."""
+    """Run `pbos serve`; yield the process and its address."""
     command = [sys.executable, "-c", "from pbos.cli import main; main()", "serve", *map(str, arguments)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
@@ -61,13 +61,13 @@ def model():
 
 @pytest.fixture
 def visit(browser):
-    """Open addresses in windows of their own; at the end no window may have complained or asked another server."""
+    """Open addresses in separate windows; fail if any window logs an error or contacts another server."""
     contexts, complaints, asked = [], [], []
 
     def visit(address, before=lambda page: None, **options):
         context = browser.new_context(**options)
         contexts.append(context)
-        context.set_default_timeout(60_000)  # a busy machine is no fault of the page
+        context.set_default_timeout(60_000)  # for busy machines
         page = context.new_page()
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("console", lambda message: message.type == "error" and complaints.append(message.text))
@@ -82,7 +82,7 @@ def visit(browser):
     for context in contexts:
         context.close()
     assert asked and all(any(address.startswith(server) for server in servers) for address in asked), asked
-    # A refused request is noted by the browser itself; anything else is a fault of the page.
+    # The browser itself logs requests that failed; anything else is a bug of the page.
     assert [text for text in complaints if "Failed to load resource" not in text] == []
 
 
@@ -91,7 +91,7 @@ def word_box(page):
 
 
 def drawing(page, word):
-    """Wait for the drawing of a word; return it."""
+    """Wait for the drawing of a word and return it."""
     picture = page.get_by_role("img", name=f"Segmentations of {word}:")
     picture.wait_for()
     return picture
@@ -120,18 +120,18 @@ def test_type_a_word_and_see_it_explained(visit, url, model):
     assert page.locator("#coverage").inner_text() == f"{explanation.coverage:.0%}"
     assert page.locator("#entropy").inner_text() == f"{explanation.entropy:.2f}"
     assert " / ".join(explanation.segmentations[0].pieces) in page.locator("#summary").inner_text()
-    # Bars are as long as their shares.
+    # The length of a bar is its share.
     widths = page.eval_on_selector_all("#segmentations .fill", "all => all.map(one => parseFloat(one.style.width))")
     assert widths == pytest.approx([100 * one.probability for one in explanation.segmentations], abs=1e-3)
     page.get_by_role("button", name=f"Show all {len(explanation.weights)}").click()
     assert labels(page, "Subword weights") == [subword for subword, _ in explanation.weights]
 
 
-def test_every_key_changes_what_is_shown(visit, url, model):
+def test_the_page_updates_with_every_key(visit, url, model):
     page = visit(url)
     drawing(page, "unfriendliest")
     word_box(page).fill("")
-    page.get_by_text("Type a word, and see").wait_for()
+    page.get_by_text("Type a word to see").wait_for()
     for word in ("high", "higher", "highers"):
         word_box(page).press_sequentially(word[len(word_box(page).input_value()) :])
         drawing(page, word)
@@ -140,7 +140,7 @@ def test_every_key_changes_what_is_shown(visit, url, model):
     assert labels(page, "Nearest words") == [word for word, _ in model.neighbors("highers")]
 
 
-def test_what_is_typed_before_the_server_has_answered_is_kept(visit, url):
+def test_text_typed_before_the_server_responds_is_kept(visit, url):
     held = []
     page = visit(f"{url}/?other=queen", before=lambda page: page.route("**/model", lambda route: held.append(route)))
     word_box(page).fill("kingly")
@@ -150,7 +150,7 @@ def test_what_is_typed_before_the_server_has_answered_is_kept(visit, url):
     page.wait_for_url("**/?word=kingly&other=queen")
 
 
-def test_nearest_words_lead_on_and_back(visit, url, model):
+def test_nearest_words_are_links(visit, url, model):
     page = visit(f"{url}/?word=unfriendliest")
     drawing(page, "unfriendliest")
     near = model.neighbors("unfriendliest")[0][0]
@@ -175,7 +175,7 @@ def test_map_of_typed_words(visit, url):
     page = visit(f"{url}/?word=doggo")
     drawing(page, "doggo")
     words = ["dog", "puppy", "doggo", "red", "greenish", "東京"]
-    page.get_by_role("textbox", name="Words, one a line").fill("dog, puppy doggo\nred\ngreenish,東京")
+    page.get_by_role("textbox", name="Words, one per line").fill("dog, puppy doggo\nred\ngreenish,東京")
     page.get_by_text("Without a known subword: 東京").wait_for()
     shown = page.locator("#map title").all_text_contents()
     assert sorted(shown) == sorted(words[:5])
@@ -195,6 +195,14 @@ def test_map_of_typed_words(visit, url):
     np.testing.assert_allclose(distances, np.multiply(lengths, scale), atol=0.01)  # one scale for both directions
     page.get_by_text("The map as text").click()
     assert page.locator("#map-list li").count() == 5
+    add = page.get_by_role("button", name="Add “")
+    assert not add.is_visible()  # the word is on the map
+    word_box(page).fill("kitten")
+    drawing(page, "kitten")
+    add.click()
+    page.locator("#map .current").get_by_text("kitten").first.wait_for(state="attached")
+    assert page.get_by_role("textbox", name="Words, one per line").input_value().endswith("東京\nkitten")
+    assert not add.is_visible()
 
 
 # -- sharing -----------------------------------------------------------------------------------------------------------
@@ -212,7 +220,7 @@ def test_a_link_shows_the_same_elsewhere(visit, url):
     drawing(page, "unfriendliest")
     word_box(page).fill("naïve & <b>")
     page.get_by_role("textbox", name="Another word").fill("100% + naïveté")
-    page.get_by_role("textbox", name="Words, one a line").fill("red\ngreen\n緑")
+    page.get_by_role("textbox", name="Words, one per line").fill("red\ngreen\n緑")
     drawing(page, "naïve & <b>")
     page.get_by_text("Without a known subword: 緑").wait_for()
     page.get_by_role("button", name="Copy link").click()
@@ -236,14 +244,14 @@ def test_a_link_shows_the_same_elsewhere(visit, url):
 def test_a_word_that_is_too_long(visit, url):
     page = visit(url)
     word_box(page).fill("a" * 201)
-    page.get_by_role("alert").get_by_text("The word has 201 characters; at most 200 are allowed.").wait_for()
+    page.get_by_role("alert").get_by_text("Word in the query: string should have at most 200 characters").wait_for()
     assert not page.locator("#results").is_visible()
     word_box(page).fill("higher")
     drawing(page, "higher")
     assert not page.get_by_role("alert").is_visible()
 
 
-def test_a_server_that_is_gone_and_comes_back(visit):
+def test_a_server_that_stops_and_comes_back(visit):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -251,9 +259,9 @@ def test_a_server_that_is_gone_and_comes_back(visit):
         page = visit(url)
         drawing(page, "unfriendliest")
     word_box(page).fill("higher")
-    page.get_by_role("alert").get_by_text("The server does not answer. Is pbos serve still running?").wait_for()
+    page.get_by_role("alert").get_by_text("The server does not respond. Is pbos serve still running?").wait_for()
     with served("--port", port):
-        drawing(page, "higher")  # without a key being pressed
+        drawing(page, "higher")  # without any input
         page.get_by_role("alert").wait_for(state="hidden")
 
 
@@ -262,7 +270,7 @@ def test_words_in_scripts_the_model_does_not_know(visit, url):
     for word in (ARABIC, "東京タワー", "שלום"):
         word_box(page).fill(word)
         drawing(page, word)
-        assert f"The model knows no part of {word}" in page.locator("#summary").inner_text()
+        assert f"The model knows no subword of {word}" in page.locator("#summary").inner_text()
         assert page.locator("#coverage").inner_text() == "0%"
         assert "None: no subword" in page.get_by_role("region", name="Subword weights").inner_text()
         assert not page.get_by_role("alert").is_visible()
@@ -302,15 +310,15 @@ def test_by_keyboard_alone(visit, url, model):
     page.keyboard.type("higher")
     drawing(page, "higher")
     seen = []
-    while focused():  # until the last one was left
+    while focused():  # until focus leaves the page
         seen.append(focused())
         outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
-        assert outline != "none", f"nobody sees that {focused()} has the focus"
+        assert outline != "none", f"the focus on {focused()} is invisible"
         page.keyboard.press("Tab")
     near = [word for word, _ in model.neighbors("higher")]
     weights = f"Show all {len(model.weights('higher'))}"
     wanted = ["word", "Copy link", "unfriendliest", weights, *near, "other", "list", "Add “higher”", "The map as text"]
-    assert [name for name in seen if name in wanted] == wanted  # in the order of the page
+    assert [name for name in seen if name in wanted] == wanted  # in page order
     for _ in seen:
         page.keyboard.press("Shift+Tab")
         if focused() == near[1]:
@@ -319,18 +327,18 @@ def test_by_keyboard_alone(visit, url, model):
     drawing(page, near[1])
     page.keyboard.press("/")
     assert focused() == "word"
-    page.keyboard.type("lower")  # in place of what was there
+    page.keyboard.type("lower")  # replaces the old word
     drawing(page, "lower")
 
 
-def test_everything_has_a_name_for_those_who_do_not_see_it(visit, url):
+def test_controls_have_accessible_names(visit, url):
     page = visit(url)
     drawing(page, "unfriendliest")
     unnamed = page.eval_on_selector_all(
         "input, textarea, button, a, output",
         "all => all.filter(one => !(one.labels?.length || one.textContent.trim() || one.hidden)).map(one => one.id)",
     )
-    assert unnamed == ["cosine"]  # an output is named by what it says
+    assert unnamed == ["cosine"]  # its name is its content
     assert page.get_by_role("heading").count() == 6
     assert page.locator("#summary").get_attribute("aria-live") == "polite"
     assert page.locator("#map svg").get_attribute("aria-label").startswith("Map of 19 words: king is nearest to ")
@@ -338,7 +346,7 @@ def test_everything_has_a_name_for_those_who_do_not_see_it(visit, url):
 
 
 @pytest.mark.parametrize("width", [320, 390])
-def test_a_narrow_window_is_not_scrolled_sideways(visit, url, width):
+def test_a_narrow_window_does_not_scroll_sideways(visit, url, width):
     page = visit(url, viewport={"width": width, "height": 700}, has_touch=True, is_mobile=True)
     for word in ("unfriendliest", LONG, "x" * 200):
         word_box(page).fill(word)
@@ -348,14 +356,14 @@ def test_a_narrow_window_is_not_scrolled_sideways(visit, url, width):
         left, right = page.eval_on_selector(
             "#lattice svg", "e => [e.getBoundingClientRect().left, e.getBoundingClientRect().right]"
         )
-        scrolled = page.locator("#lattice").get_attribute("tabindex") == "0"  # also by keys
+        scrolled = page.locator("#lattice").get_attribute("tabindex") == "0"  # with the keyboard too
         assert scrolled or (left >= 0 and right <= width)
         assert scrolled == (len(word) > 20)
 
 
-def luminance(colour):
+def luminance(color):
     """Relative luminance, as WCAG 2 defines it."""
-    values = [int(value) / 255 for value in re.findall(r"\d+", colour)[:3]]
+    values = [int(value) / 255 for value in re.findall(r"\d+", color)[:3]]
     linear = [value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4 for value in values]
     return float(np.dot([0.2126, 0.7152, 0.0722], linear))
 
@@ -375,7 +383,7 @@ def contrast(page, selector):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_light_and_dark_can_both_be_read(visit, url, scheme):
+def test_light_and_dark_mode_are_readable(visit, url, scheme):
     page = visit(url, color_scheme=scheme)
     drawing(page, "unfriendliest")
     page.locator("#map text").first.wait_for()
@@ -417,7 +425,7 @@ def test_arabic_reads_from_right_to_left(visit, arabic):
         assert picture.locator("path:not(.best)").count() > 0  # a real lattice
         best = model.segment(ARABIC)[0]
         assert labels(page, "Segmentations")[0] == "/".join(best.pieces)
-        # The first piece stands at the right, and its bar grows from there.
+        # The first piece is at the right, and bars grow from there.
         pieces = page.eval_on_selector_all(
             "#segmentations li:first-child bdi", "all => all.map(one => one.getBoundingClientRect().x)"
         )
@@ -434,7 +442,7 @@ def test_arabic_reads_from_right_to_left(visit, arabic):
 # -- the documentation of the API --------------------------------------------------------------------------------------
 
 
-def test_the_documentation_works_without_any_other_server(visit, url, model):
+def test_the_documentation_works_offline(visit, url, model):
     page = visit(f"{url}/docs")
     page.get_by_role("heading", name="POST /embed").wait_for()
     spec = page.request.get(f"{url}/openapi.json").json()

@@ -1,8 +1,9 @@
-"""The command that serves a model: pbos serve (extra `serve`)."""
+"""The command `pbos serve` (extra `serve`)."""
 
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -12,11 +13,11 @@ from pbos.cli.common import ModelOption, load_model, note, prepare, write
 
 def serve(
     model: ModelOption = None,
-    host: Annotated[str, typer.Option(help="The address to listen on; 0.0.0.0 for other machines too.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 for any that is free.")] = 8000,
+    host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 accepts other machines too.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 picks a free one.")] = 8000,
     open: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
 ) -> None:
-    """Serve a page to look at words, and a REST API.
+    """Serve a web page that explains words, and a REST API.
 
     \b
     Examples:
@@ -24,8 +25,6 @@ def serve(
       pbos serve -m my-model --port 8080
       curl 'http://127.0.0.1:8000/segment?word=unfriendliest&n=3'
     """
-    from pathlib import Path
-
     from pbos.errors import MissingExtraError
 
     try:
@@ -38,12 +37,12 @@ def serve(
     with listen(host, port) as listener:
         app = make_app() if model is None else make_app(load_model(model), name=Path(model).resolve().name)
         url = url_of(listener)
-        write(f"{url}  (the API: {url}/docs; stop with Ctrl-C)")
+        write(f"{url}  (API: {url}/docs; stop with Ctrl-C)")
         sys.stdout.flush()
         if open:
             import webbrowser
 
             if not webbrowser.open(url):
-                note("found no browser to open; go to the address above")
+                note("no browser found; open the address above yourself")
         run(app, listener)
         note("stopped")

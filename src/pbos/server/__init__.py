@@ -1,4 +1,4 @@
-"""A page and a REST API over one model (extra `serve`): `pbos serve`, or `make_app` for a server of your own."""
+"""A web page and a REST API for one model (extra `serve`): run `pbos serve`, or pass `make_app` to your own server."""
 
 from pbos.errors import MissingExtraError
 
@@ -7,6 +7,7 @@ try:
 except ImportError:
     raise MissingExtraError("pbos.server", "serve") from None
 
-from pbos.server.app import Limits, make_app
+from pbos.server.app import make_app
+from pbos.server.schemas import Limits
 
 __all__ = ["Limits", "make_app"]

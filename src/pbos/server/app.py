@@ -1,92 +1,47 @@
-"""The application: every address of the page and of the API.
+"""The web application: the page and the REST API.
 
-The endpoints are plain functions, not coroutines: FastAPI runs them in threads, the kernels release the GIL, and the
-event loop stays free. They return their JSON ready-made, because FastAPI would write it in the event loop.
+Endpoints are plain functions, so FastAPI runs them in threads, and the kernels release the GIL. They write their own
+JSON, because FastAPI would write it in the event loop. FastAPI also evaluates annotations, some of which name types
+inside of `make_app`: so this module does not postpone them with `from __future__ import annotations`.
 """
-
-from __future__ import annotations
 
 import io
 import json
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-from fastapi import APIRouter, FastAPI, Header, Query, Response
+from fastapi import APIRouter, FastAPI, Header, Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import FileResponse, PlainTextResponse
+from fastapi.responses import FileResponse
 from fastapi.staticfiles import StaticFiles
+from pydantic import Field
 from starlette.exceptions import HTTPException
 
 from pbos import __version__
 from pbos.errors import InputError
 from pbos.lattice import Segmentation
-from pbos.model import Model, load, principal_directions, unit_rows
+from pbos.model import Model, load, unit_rows
 from pbos.server import schemas
-from pbos.server.gate import Gate, refusal
-from pbos.server.metrics import Metrics
+from pbos.server.gate import Gate, error_response
+from pbos.server.schemas import Limits
 from pbos.subword_vectors import FloatMatrix
 
+DEFAULT_LIMITS = Limits()
 STATIC = Path(__file__).parent / "static"
-RAW, NPY = "application/octet-stream", "application/x-npy"
-EXAMPLES = ("unfriendliest", "covfefe", "penpineapplepie", "naïvety", "state-of-the-art")  # for the embedded model
-MAP_EXAMPLES = (
+JSON, RAW, NPY = "application/json", "application/octet-stream", "application/x-npy"
+EXAMPLES = ["unfriendliest", "covfefe", "penpineapplepie", "naïvety", "state-of-the-art"]  # for the English model
+MAP_EXAMPLES = [
     *("king", "queen", "prince", "princess", "dog", "doggo", "puppy", "cat", "kitten", "red", "reddish", "green"),
     *("greenish", "blue", "bluish", "happy", "unhappiest", "joyful", "joyfulness"),
-)
-DESCRIPTION = "A vector for every word, from its spelling, with the reasons shown."
-WordQuery = Annotated[str, Query(description="A word.", examples=["unfriendliest"])]
-OtherQuery = Annotated[str, Query(description="Another word.", examples=["unkind"])]
+]
 
 
-@dataclass(frozen=True)
-class Limits:
-    """The most that one request can ask for.
+def make_app(model: Model | None = None, *, name: str | None = None, limits: Limits = DEFAULT_LIMITS) -> FastAPI:
+    """Return the page and the API of a model, for any ASGI server.
 
-    Attributes:
-        words: Words in a batch.
-        word_length: Characters of a word.
-        n: Segmentations or neighbors.
-        map_words: Words on a map.
-        body_bytes: Bytes of a request's body.
-    """
-
-    words: int = 10_000
-    word_length: int = 200
-    n: int = 100
-    map_words: int = 500
-    body_bytes: int = 2 << 20
-
-    def check_words(self, words: list[str], most: int | None = None) -> None:
-        """Refuse too many words, and words that are too long."""
-        most = self.words if most is None else most
-        if len(words) > most:
-            raise HTTPException(413, f"{len(words):,} words are too many for one request; send at most {most:,}")
-        for at, word in enumerate(words):
-            self._check_length(word, f"word {at}")
-
-    def check_word(self, word: str) -> None:
-        """Refuse a word that is empty or too long."""
-        if not word:
-            raise InputError("the word is empty; an empty string has no spelling to work with")
-        self._check_length(word, "the word")
-
-    def _check_length(self, word: str, name: str) -> None:
-        if len(word) > self.word_length:
-            raise InputError(f"{name} has {len(word):,} characters; at most {self.word_length:,} are allowed")
-
-    def check_n(self, n: int) -> None:
-        """Refuse a number of results that is none or too large."""
-        if not 1 <= n <= self.n:
-            raise InputError(f"n must be between 1 and {self.n}, got {n}")
-
-
-def make_app(model: Model | None = None, *, name: str | None = None, limits: Limits | None = None) -> FastAPI:
-    """Return the page and the API over a model, for any ASGI server.
-
-    The model is used once for everything first, so that the first request is as quick as any.
+    All features of the model are used once, so that the first request is as fast as later ones.
 
     >>> from fastapi.testclient import TestClient
     >>> client = TestClient(make_app())
@@ -94,151 +49,145 @@ def make_app(model: Model | None = None, *, name: str | None = None, limits: Lim
     ['pen', 'pineapple', 'pie']
 
     Args:
-        model: The model; None for the English one that comes with pbos.
-        name: What the page calls it.
+        model: The model; None for the English model that comes with pbos.
+        name: The name of the model on the page.
         limits: The most that one request can ask for.
     """
-    limits = limits or Limits()
-    metrics = Metrics()
     if model is None:
-        model, name = load(), name or "English"
-        examples, map_examples = list(EXAMPLES), list(MAP_EXAMPLES)
+        model, name, examples, map_examples = load(), name or "English", EXAMPLES, MAP_EXAMPLES
     else:
         examples, map_examples = words_to_try(model)
     warm_up(model)
-    about = describe(model, name or "a model of your own", examples, map_examples, limits)
+    config = model.config()
+    about = schemas.About(  # without `model.info`, which may name local files
+        name=name or "your model",
+        **{key: config[key] for key in ("dims", "words", "subwords", "vectors", "dtype")},
+        normalization=model.spelling.normalization,
+        boundaries=model.spelling.boundaries,
+        examples=examples,
+        map_examples=map_examples,
+        limits=limits,
+    )
+
+    Word = Annotated[str, Field(min_length=1, max_length=limits.word_length, examples=["unfriendliest"])]
+    Count = Annotated[int, Field(ge=1, le=limits.n)]
+
+    class Words(schemas.Request):
+        words: list[Word] = Field(max_length=limits.words, examples=[["higher", "unfriendliest"]])
+
+    class WordsToSegment(Words):
+        n: Count = Field(1, description="Segmentations per word.")
+
+    class Pairs(schemas.Request):
+        pairs: list[tuple[Word, Word]] = Field(max_length=limits.words // 2, examples=[[["king", "queen"]]])
+
+    class MapWords(schemas.Request):
+        words: list[Word] = Field(max_length=limits.map_words, examples=[["king", "queen", "dog", "puppy"]])
+
+    binary = {"schema": {"type": "string", "format": "binary"}}
+    errors: dict[int | str, dict[str, Any]] = {413: {"model": schemas.Error}, 422: {"model": schemas.Error}}
+    vectors = APIRouter(tags=["vectors"], responses=errors)
+    spelling = APIRouter(tags=["spelling"], responses=errors)
+    server = APIRouter(tags=["server"])
+
+    # -- vectors -------------------------------------------------------------------------------------------------------
+
+    @vectors.get("/embed", response_model=schemas.WordVector)
+    def embed_word(word: Word) -> Response:
+        """Return the vector of a word; zeros if none of its subwords has a vector."""
+        return as_json({"word": word, "vector": model[word].tolist()})
+
+    @vectors.post("/embed", response_model=schemas.Vectors, responses={200: {"content": {RAW: binary, NPY: binary}}})
+    def embed_words(body: Words, accept: Annotated[str, Header(include_in_schema=False)] = JSON) -> Response:
+        """Return the vectors of many words, as JSON or, if the Accept header asks for it, as bytes.
+
+        `Accept: application/octet-stream` returns little-endian float32, row by row, with the headers `X-Shape` (such
+        as `2,160`) and `X-Dtype`; `Accept: application/x-npy` returns a file for `numpy.load`.
+        """
+        return as_vectors(model.embed(body.words), accept)
+
+    @vectors.get("/neighbors", response_model=schemas.WordWithNeighbors)
+    def neighbors(word: Word, n: Count = 10) -> Response:
+        """Return the training words nearest to a word, by cosine; an empty list if the word has no vector."""
+        found = model.explain(word, neighbors=n).neighbors or []  # TODO(core): model.neighbors(word, n)
+        return as_json({"word": word, "neighbors": [{"word": other, "cosine": cosine} for other, cosine in found]})
+
+    @vectors.get("/similarity", response_model=schemas.Similarity)
+    def similarity(first: Word, second: Word) -> Response:
+        """Return the cosine of two words; 0 if one has no vector."""
+        return as_json({"words": [first, second], "cosine": model.similarity(first, second)})
+
+    @vectors.post("/similarity", response_model=schemas.Results[schemas.Similarity])
+    def similarities(body: Pairs) -> Response:
+        """Return the cosines of many pairs of words."""
+        cosines = model.similarity([first for first, _ in body.pairs], [second for _, second in body.pairs]).tolist()
+        return as_results({"words": pair, "cosine": cosine} for pair, cosine in zip(body.pairs, cosines, strict=True))
+
+    @vectors.post("/map", response_model=schemas.Map)
+    def map_words(body: MapWords) -> Response:
+        """Place words on the plane of the first two principal components of their unit vectors."""
+        words = np.array(list(dict.fromkeys(body.words)), object)
+        units = unit_rows(model.embed(words))
+        known = units.any(axis=1)
+        positions, spread = project(units[known])
+        points = [{"word": word, "x": x, "y": y} for word, (x, y) in zip(words[known], positions.tolist(), strict=True)]
+        return as_json({"points": points, "without_vector": words[~known].tolist(), "spread": spread})
+
+    # -- spelling ------------------------------------------------------------------------------------------------------
+
+    @spelling.get("/segment", response_model=schemas.SegmentedWord)
+    def segment_word(word: Word, n: Count = 1) -> Response:
+        """Return the n most probable segmentations of a word, best first."""
+        return as_json(segmented(word, model.segment(word, n)))
+
+    @spelling.post("/segment", response_model=schemas.Results[schemas.SegmentedWord])
+    def segment_words(body: WordsToSegment) -> Response:
+        """Return the n most probable segmentations of many words."""
+        return as_results(map(segmented, body.words, model.segment(body.words, body.n)))
+
+    @spelling.get("/weights", response_model=schemas.WeightedWord)
+    def weigh_word(word: Word) -> Response:
+        """Return the weights of a word's subwords, largest first."""
+        return as_json(weighted(word, model.weights(word)))
+
+    @spelling.post("/weights", response_model=schemas.Results[schemas.WeightedWord])
+    def weigh_words(body: Words) -> Response:
+        """Return the weights of the subwords of many words."""
+        return as_results(map(weighted, body.words, model.weights(body.words)))
+
+    @spelling.get("/explain", response_model=schemas.ExplainedWord)
+    def explain(word: Word, n: Count = 5, neighbors: Count = 10) -> Response:
+        """Explain the vector of a word: segmentations, weights, coverage, neighbors, and a drawing as SVG."""
+        explanation = model.explain(word, n, neighbors=neighbors)
+        return as_json({**new_shape(explanation.to_dict(), word in model), "svg": explanation.svg()})
+
+    # -- the server ----------------------------------------------------------------------------------------------------
+
+    @server.get("/model")
+    def about_model() -> schemas.About:
+        """Describe the model and the limits of the server."""
+        return about
+
+    @server.get("/health")
+    async def health() -> dict[str, str]:  # not in a thread: it answers even if all of them are busy
+        """Return the status "ok" and the version; the server answers as soon as the model is ready."""
+        return {"status": "ok", "version": __version__}
 
     app = FastAPI(
         title="pbos",
         version=__version__,
-        description=DESCRIPTION,
-        docs_url=None,  # FastAPI's own page loads scripts from elsewhere
+        description="A vector for every word, from its spelling, with an explanation.",
+        docs_url=None,  # FastAPI's own pages load scripts from other servers
         redoc_url=None,
+        exception_handlers={
+            InputError: input_error,
+            HTTPException: http_error,
+            RequestValidationError: validation_error,
+        },
     )
-    about_words = APIRouter(responses={413: {"model": schemas.Error}, 422: {"model": schemas.Error}})
-
-    # -- vectors -------------------------------------------------------------------------------------------------------
-
-    @about_words.get("/embed", tags=["vectors"], response_model=schemas.WordVector)
-    def embed_word(word: WordQuery) -> Response:
-        """Give the vector of one word; zeros where none of its subwords owns a vector."""
-        limits.check_word(word)
-        metrics.count_words(1)
-        return as_json({"word": word, "vector": model[word].tolist()})
-
-    @about_words.post(
-        "/embed",
-        tags=["vectors"],
-        response_model=schemas.Vectors,
-        responses={200: {"content": {kind: {"schema": {"type": "string", "format": "binary"}} for kind in (RAW, NPY)}}},
-    )
-    def embed(
-        body: schemas.Words, accept: Annotated[str, Header(include_in_schema=False)] = "application/json"
-    ) -> Response:
-        """Give the vectors of many words: as JSON, or by the header Accept as bytes.
-
-        `Accept: application/octet-stream` gives little-endian float32, row by row, with the headers `X-Shape` (as
-        `2,160`) and `X-Dtype`; `Accept: application/x-npy` gives a file for `numpy.load`.
-        """
-        limits.check_words(body.words)
-        vectors = model.embed(body.words)
-        metrics.count_words(len(vectors))
-        return as_vectors(vectors, accept)
-
-    @about_words.get("/neighbors", tags=["vectors"], response_model=schemas.WordWithNeighbors)
-    def neighbors(word: WordQuery, n: int = 10) -> Response:
-        """List the training words nearest to a word, by cosine; none where the word has no vector."""
-        limits.check_word(word)
-        limits.check_n(n)
-        metrics.count_words(1)
-        near = model.explain(word, neighbors=n).neighbors or []
-        return as_json({"word": word, "neighbors": [{"word": other, "cosine": cosine} for other, cosine in near]})
-
-    @about_words.get("/similarity", tags=["vectors"], response_model=schemas.Similarity)
-    def similarity(first: WordQuery, second: OtherQuery) -> Response:
-        """Give the cosine of two words; 0 where one has no vector."""
-        for word in (first, second):
-            limits.check_word(word)
-        metrics.count_words(2)
-        return as_json({"words": [first, second], "cosine": model.similarity(first, second)})
-
-    @about_words.post("/similarity", tags=["vectors"], response_model=schemas.Results[schemas.Similarity])
-    def similarities(body: schemas.Pairs) -> Response:
-        """Give the cosines of many pairs of words."""
-        limits.check_words([word for pair in body.pairs for word in pair])
-        metrics.count_words(2 * len(body.pairs))
-        cosines = model.similarity([first for first, _ in body.pairs], [second for _, second in body.pairs])
-        return as_results(
-            {"words": pair, "cosine": cosine} for pair, cosine in zip(body.pairs, cosines.tolist(), strict=True)
-        )
-
-    @about_words.post("/map", tags=["vectors"], response_model=schemas.Map)
-    def map_of_words(body: schemas.Words) -> Response:
-        """Place words in the plane in which they spread most (principal components of their unit vectors)."""
-        limits.check_words(body.words, limits.map_words)
-        words = list(dict.fromkeys(body.words))
-        metrics.count_words(len(words))
-        units = unit_rows(model.embed(words))
-        rows = np.flatnonzero(np.any(units, axis=1)).tolist()
-        places, spread = plane(units[rows])
-        points = [{"word": words[row], "x": x, "y": y} for row, (x, y) in zip(rows, places.tolist(), strict=True)]
-        without = [word for row, word in enumerate(words) if row not in set(rows)]
-        return as_json({"points": points, "without_vector": without, "spread": spread})
-
-    # -- spelling ------------------------------------------------------------------------------------------------------
-
-    @about_words.get("/segment", tags=["spelling"], response_model=schemas.SegmentedWord)
-    def segment_word(word: WordQuery, n: int = 1) -> Response:
-        """Cut a word into subwords: the n most probable ways, best first."""
-        limits.check_word(word)
-        limits.check_n(n)
-        return as_json(segmented(word, model.segment(word, n)))
-
-    @about_words.post("/segment", tags=["spelling"], response_model=schemas.Results[schemas.SegmentedWord])
-    def segment(body: schemas.WordsToCut) -> Response:
-        """Cut many words."""
-        limits.check_words(body.words)
-        limits.check_n(body.n)
-        return as_results(map(segmented, body.words, model.segment(body.words, body.n)))
-
-    @about_words.get("/weights", tags=["spelling"], response_model=schemas.WeightedWord)
-    def weights_of_word(word: WordQuery) -> Response:
-        """Give the weights of a word's subwords, largest first."""
-        limits.check_word(word)
-        return as_json(weighted(word, model.weights(word)))
-
-    @about_words.post("/weights", tags=["spelling"], response_model=schemas.Results[schemas.WeightedWord])
-    def weights(body: schemas.Words) -> Response:
-        """Give the weights of the subwords of many words."""
-        limits.check_words(body.words)
-        return as_results(map(weighted, body.words, model.weights(body.words)))
-
-    @about_words.get("/explain", tags=["spelling"], response_model=schemas.ExplainedWord)
-    def explain(word: WordQuery, n: int = 5, neighbors: int = 10) -> Response:
-        """Show why a word gets its vector: segmentations, weights, coverage, neighbors, and a drawing as SVG."""
-        limits.check_word(word)
-        limits.check_n(n)
-        limits.check_n(neighbors)
-        metrics.count_words(1)
-        explanation = model.explain(word, n, neighbors=neighbors)
-        return as_json({**explanation.to_dict(), "known": word in model, "svg": explanation.svg()})
-
-    # -- the server ----------------------------------------------------------------------------------------------------
-
-    @app.get("/model", tags=["server"], response_model=schemas.About)
-    def about_model() -> Response:
-        """Say what the model is, and the limits of the server."""
-        return as_json(about)
-
-    @app.get("/health", tags=["server"])
-    async def health() -> schemas.Health:  # not in a thread: it answers even if all of them are busy
-        """Answer when the model is ready, which it is as soon as the server answers at all."""
-        return schemas.Health(status="ok", version=__version__)
-
-    @app.get("/metrics", tags=["server"], response_class=PlainTextResponse)
-    async def show_metrics() -> Response:
-        """Give requests, errors, seconds and words in the text format of Prometheus."""
-        return PlainTextResponse(metrics.render(), media_type="text/plain; version=0.0.4; charset=utf-8")
+    for router in (vectors, spelling, server):
+        app.include_router(router)
+    app.mount("/static", StaticFiles(directory=STATIC), "static")
 
     @app.get("/", include_in_schema=False)
     def page() -> Response:
@@ -248,131 +197,110 @@ def make_app(model: Model | None = None, *, name: str | None = None, limits: Lim
     def docs() -> Response:
         return FileResponse(STATIC / "docs.html")
 
-    app.include_router(about_words)
-    app.mount("/static", StaticFiles(directory=STATIC), "static")
-
-    # -- what is wrong -------------------------------------------------------------------------------------------------
-
-    @app.exception_handler(InputError)
-    def bad_input(request: Any, error: InputError) -> Response:
-        return refusal(422, str(error))
-
-    @app.exception_handler(HTTPException)
-    def refused(request: Any, error: HTTPException) -> Response:
-        answer = refusal(error.status_code, sentence_of(error, request.url.path))
-        answer.headers.update(error.headers or {})
-        return answer
-
-    @app.exception_handler(RequestValidationError)
-    def bad_request(request: Any, error: RequestValidationError) -> Response:
-        return refusal(422, sentence_of_first(error))
-
-    paths = {"/", "/docs", "/openapi.json", *app.openapi()["paths"]}
-    app.add_middleware(Gate, metrics=metrics, paths=paths, max_bytes=limits.body_bytes)
+    app.add_middleware(Gate, max_bytes=limits.body_bytes)
     return app
 
 
 def warm_up(model: Model) -> None:
-    """Use a model for everything once: kernels compiled, index unpacked, training words embedded."""
+    """Use all features of a model once, so that kernels are compiled and lazy parts are ready."""
     word = model.words[0]
-    model.explain(word).to_dict()
-    model.explain(word).svg()
+    explanation = model.explain(word)
+    explanation.to_dict()
+    explanation.svg()
     model.segment([word])
     model.similarity(word, word)
     _ = word in model
 
 
-def describe(model: Model, name: str, examples: list[str], map_examples: list[str], limits: Limits) -> dict[str, Any]:
-    """Return what the page says about a model. Its `info` stays here: it may name files of this machine."""
-    config = model.config()
-    sizes = {key: config[key] for key in ("dims", "words", "subwords", "vectors", "dtype")}
-    spelling = {"normalization": model.spelling.normalization, "boundaries": model.spelling.boundaries}
-    tries = {"examples": examples, "map_examples": map_examples}
-    return {"name": name, **sizes, **spelling, **tries, "limits": asdict(limits)}
-
-
 def words_to_try(model: Model) -> tuple[list[str], list[str]]:
-    """Choose words of a model for the page: long ones to cut, frequent ones for the map."""
+    """Choose example words for the page: long ones to segment, frequent ones for the map."""
     plain = [word for word in model.words[:5000] if word.isalpha()] or model.words[:100]
     long = sorted(plain, key=lambda word: -len(word) if len(word) <= 16 else 0)
     return long[:5], [word for word in plain if len(word) > 3][:24]
 
 
-def plane(vectors: FloatMatrix) -> tuple[FloatMatrix, float]:
-    """Place vectors in the plane in which they spread most, (n, 2), and say how much of their spread it shows.
+def project(vectors: FloatMatrix) -> tuple[FloatMatrix, float]:
+    """Return the first two principal components of vectors, (n, 2), and the share of their variance that these show.
 
-    >>> places, spread = plane(np.array([[0, 0, 1], [0, 4, 1], [0, 2, 2], [0, 2, 0]], np.float32))
-    >>> [round(float(x), 3) for x in places[:, 0]], spread
-    ([-2.0, 2.0, 0.0, 0.0], 1.0)
+    >>> positions, spread = project(np.array([[0, 0, 1], [0, 4, 1], [0, 2, 2], [0, 2, 0]], np.float32))
+    >>> np.abs(positions[:, 0]).round(3).tolist(), spread
+    ([2.0, 2.0, 0.0, 0.0], 1.0)
     """
-    if not len(vectors):
-        return np.zeros((0, 2), np.float32), 1.0
-    centred = vectors - vectors.mean(axis=0)
-    places = np.zeros((len(vectors), 2), np.float32)
-    n = min(2, vectors.shape[1])
-    places[:, :n] = centred @ principal_directions(centred, n)
-    total = float(np.square(centred).sum())
-    return places, min(1.0, float(np.square(places).sum()) / total) if total > 0 else 1.0
+    centered = vectors - vectors.sum(axis=0) / max(1, len(vectors))
+    u, s, _ = np.linalg.svd(centered, full_matrices=False)
+    positions = np.pad(u * s, ((0, 0), (0, 2)))[:, :2]  # also for fewer than two words or dimensions
+    total = float(np.square(s).sum())
+    return positions, float(np.square(s[:2]).sum()) / total if total > 0 else 1.0
 
 
-# -- answers -----------------------------------------------------------------------------------------------------------
+# -- responses ---------------------------------------------------------------------------------------------------------
 
 
-def segmented(word: str, found: list[Segmentation]) -> dict[str, Any]:
-    """Return a word's segmentations as plain data."""
-    return {"word": word, "segmentations": [{"pieces": one.pieces, "probability": one.probability} for one in found]}
+def new_shape(old: dict[str, Any], known: bool) -> dict[str, Any]:
+    """Return the explanation of a word in its final shape."""
+    # TODO(core): remove, to_dict() will have this shape
+    lattice = old.pop("lattice")
+    return {**old, "spelled": lattice["word"], "spans": lattice["spans"], "known": known}
 
 
-def weighted(word: str, found: list[tuple[str, float]]) -> dict[str, Any]:
-    """Return a word's weights as plain data."""
-    return {"word": word, "weights": [{"subword": subword, "weight": weight} for subword, weight in found]}
+def segmented(word: str, segmentations: list[Segmentation]) -> dict[str, Any]:
+    """Return a word and its segmentations as plain data."""
+    return {"word": word, "segmentations": [one._asdict() for one in segmentations]}
+
+
+def weighted(word: str, weights: list[tuple[str, float]]) -> dict[str, Any]:
+    """Return a word and its weights as plain data."""
+    return {"word": word, "weights": [{"subword": subword, "weight": weight} for subword, weight in weights]}
 
 
 def as_json(value: Any) -> Response:
-    """Answer with a small value."""
-    return Response(json.dumps(value, ensure_ascii=False), media_type="application/json")
+    """Return a small value as JSON."""
+    return Response(json.dumps(value, ensure_ascii=False), media_type=JSON)
 
 
 def as_results(results: Iterable[Any]) -> Response:
-    """Answer with many results, written one by one: a long run of the JSON writer would keep the GIL to itself."""
+    """Return many results as JSON, written one by one: a single long call of json.dumps would hold the GIL."""
     rows = ",\n".join(json.dumps(result, ensure_ascii=False) for result in results)
-    return Response(f'{{"results": [{rows}]}}', media_type="application/json")
+    return Response(f'{{"results": [{rows}]}}', media_type=JSON)
 
 
 def as_vectors(vectors: FloatMatrix, accept: str) -> Response:
-    """Answer with vectors, as the client prefers them."""
-    shape = {"X-Shape": ",".join(map(str, vectors.shape)), "X-Dtype": "float32"}
+    """Return vectors in the first known format of an Accept header; JSON if there is none."""
     wanted = [kind.split(";")[0].strip().lower() for kind in accept.split(",")]
-    kind = next((kind for kind in wanted if kind in (RAW, NPY, "application/json")), "application/json")
-    if kind == RAW:
-        return Response(vectors.astype("<f4", copy=False).tobytes(), media_type=RAW, headers=shape)
+    kind = next((kind for kind in wanted if kind in (RAW, NPY, JSON)), JSON)
+    if kind == JSON:
+        rows = ",\n".join(json.dumps(row.tolist()) for row in vectors)
+        return Response(f'{{"shape": {list(vectors.shape)}, "vectors": [{rows}]}}', media_type=JSON)
+    vectors = vectors.astype("<f4", copy=False)
+    file = io.BytesIO()
     if kind == NPY:
-        file = io.BytesIO()
-        np.save(file, vectors.astype("<f4", copy=False))
-        return Response(file.getvalue(), media_type=NPY, headers=shape)
-    rows = ",\n".join(json.dumps(row.tolist()) for row in vectors)
-    return Response(f'{{"shape": {list(vectors.shape)}, "vectors": [{rows}]}}', media_type="application/json")
+        np.save(file, vectors)
+    else:
+        file.write(vectors.tobytes())
+    headers = {"X-Shape": ",".join(map(str, vectors.shape)), "X-Dtype": "float32"}
+    return Response(file.getvalue(), media_type=kind, headers=headers)
 
 
-def sentence_of(error: HTTPException, path: str) -> str:
-    """Say what an error of FastAPI's own means here."""
-    if error.status_code == 404:
-        return f"there is nothing at {path}; see /docs"
-    if error.status_code == 405:
-        return f"{path} does not take this method; see /docs"
-    return str(error.detail)
+async def input_error(request: Request, error: InputError) -> Response:
+    """Return the response for words that pbos does not accept."""
+    return error_response(422, str(error))
 
 
-def sentence_of_first(error: RequestValidationError) -> str:
-    """Say in one sentence what is wrong with a request: the first of what FastAPI found."""
-    first = error.errors()[0]
-    place, *inner = map(str, first["loc"])
-    if first["type"] == "json_invalid":
-        return f"the body is not JSON: {first['ctx']['error']} at character {inner[0]}; see /docs"
-    if not inner:
-        return "the body must be a JSON object, sent with Content-Type: application/json; see /docs"
-    name = ".".join(inner)
-    if first["type"] == "missing":
-        return f"{name} is missing in the {place}; see /docs"
-    message = str(first["msg"])
-    return f"{place} {name}: {message[0].lower()}{message[1:]}; see /docs"
+async def http_error(request: Request, error: HTTPException) -> Response:
+    """Return the response for an error with a status, such as an unknown path."""
+    sentence = f"{request.method} {request.url.path}: {error.detail}; see /docs"
+    return error_response(error.status_code, sentence, error.headers)
+
+
+async def validation_error(request: Request, error: RequestValidationError) -> Response:
+    """Return the response for a request that does not fit the schema: the first problem, in one sentence."""
+    problem = error.errors()[0]
+    place, *path = map(str, problem["loc"])
+    status = 413 if problem["type"] == "too_long" and len(path) == 1 else 422
+    if problem["type"] == "json_invalid":
+        sentence = f"the body is not JSON: {problem['ctx']['error']} at character {path[0]}"
+    elif not path:
+        sentence = "the body must be a JSON object, sent with Content-Type: application/json"
+    else:
+        sentence = f"{'.'.join(path)} in the {place}: {problem['msg'][0].lower()}{problem['msg'][1:]}"
+    return error_response(status, f"{sentence}; see /docs")

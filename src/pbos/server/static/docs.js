@@ -1,8 +1,8 @@
-// The documentation of the API: what /openapi.json says, with a form to try each address.
+// The API documentation: the content of /openapi.json, with a form to try each endpoint.
 
 import { make } from "./make.js";
 
-const SHOWN = 4000; // characters of an answer
+const SHOWN = 4000; // characters of a response
 
 function paragraphs(text) {
   return text.split("\n\n").map((part) => make("p", {}, ...part.split("`").map((piece, at) => (at % 2 ? make("code", {}, piece) : piece))));
@@ -23,7 +23,7 @@ function typeOf(spec, schema) {
 function fields(spec, schema) {
   const list = make("dl");
   for (const [name, value] of Object.entries(follow(spec, schema)?.properties ?? {})) {
-    const preset = value.default === undefined ? "" : `, ${value.default} if left out`;
+    const preset = value.default === undefined ? "" : `, default ${value.default}`;
     list.append(make("dt", {}, name), make("dd", {}, `${typeOf(spec, value)}${preset}. ${value.description ?? ""}`));
   }
   return list;
@@ -47,13 +47,13 @@ function section(spec, path, method, operation) {
   const body = operation.requestBody?.content["application/json"].schema;
   let area;
   if (body) {
-    card.append(make("p", { class: "note" }, "Takes"), fields(spec, body));
+    card.append(make("p", { class: "note" }, "Request"), fields(spec, body));
     area = make("textarea", { rows: "3", spellcheck: "false" });
     area.value = example(spec, body);
     form.append(make("label", {}, "Body (JSON)", area));
   }
   const answer = operation.responses["200"].content["application/json"]?.schema;
-  if (answer && follow(spec, answer)?.properties) card.append(make("p", { class: "note" }, "Gives"), fields(spec, answer));
+  if (answer && follow(spec, answer)?.properties) card.append(make("p", { class: "note" }, "Response"), fields(spec, answer));
   const output = make("pre", { "aria-live": "polite", hidden: "", tabindex: "0" });
   form.append(make("button", { "aria-label": `Try ${method.toUpperCase()} ${path}` }, "Try it"));
   form.addEventListener("submit", async (event) => {
@@ -65,10 +65,10 @@ function section(spec, path, method, operation) {
     try {
       const response = await fetch(address, options);
       const text = await response.text();
-      const rest = text.length > SHOWN ? ` … (${(text.length - SHOWN).toLocaleString("en")} characters more)` : "";
+      const rest = text.length > SHOWN ? ` … (${(text.length - SHOWN).toLocaleString("en")} more characters)` : "";
       output.textContent = `${response.status} ${response.headers.get("content-type")}\n${text.slice(0, SHOWN)}${rest}`;
     } catch {
-      output.textContent = "The server does not answer. Is pbos serve still running?";
+      output.textContent = "The server does not respond. Is pbos serve still running?";
     }
   });
   card.append(form, output);
@@ -81,7 +81,7 @@ async function start() {
     spec = await (await fetch("openapi.json")).json();
   } catch {
     const message = document.getElementById("message");
-    message.textContent = "The server does not answer. Is pbos serve still running? Load this page again when it is.";
+    message.textContent = "The server does not respond. Is pbos serve still running? Reload this page when it is.";
     message.hidden = false;
     return;
   }

@@ -1,41 +1,24 @@
-// The page: asks the server about what is typed, shows the answers, and keeps its state in the address.
-// All text goes into the page as text (never as HTML); the drawing is parsed as XML that the server has escaped.
+// The page asks the server about what is typed, shows the answers, and keeps its state in the address.
+// All text is inserted as text, never as HTML; the drawing is parsed as XML that the server has escaped.
 
-import { make } from "./make.js";
+import { make, makeSvg } from "./make.js";
 
-const WAIT = 120; // milliseconds after the last key, before the server is asked
-const RETRY = 2000; // milliseconds until a server that is gone is asked again
+const WAIT = 120; // milliseconds from the last key until the server is asked
+const RETRY = 2000; // milliseconds until a server that does not respond is asked again
 const SHOWN = 10; // weights shown at first
-const [SMALL, READABLE] = [0.44, 0.75]; // a drawing is made smaller down to the first; a longer one is scrolled
+const [SMALL, READABLE] = [0.44, 0.75]; // smallest scale of a whole drawing; the scale of one that scrolls
 
 const $ = (id) => document.getElementById(id);
 const state = { word: "", other: "", map: [] };
-let about = null; // what the server says about its model
-let explained = null; // the last answer about the word
-let mapped = null; // the last answer about the map
+let about = null; // the server's description of its model
+let explained = null; // the last response about the word
+let mapped = null; // the last response about the map
 
 // -- small helpers ----------------------------------------------------------------------------------------------------
-
-function drawn(tag, attributes = {}, text = "") {
-  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  for (const [name, value] of Object.entries(attributes)) {
-    element.setAttribute(name, value);
-  }
-  element.textContent = text;
-  return element;
-}
 
 function percent(share) {
   if (share > 0 && share < 0.001) return "< 0.1%";
   return `${(100 * share).toFixed(1)}%`;
-}
-
-function debounced(task) {
-  let timer;
-  return () => {
-    clearTimeout(timer);
-    timer = setTimeout(() => { if (about) task(); }, WAIT); // before that, the start will do it
-  };
 }
 
 function directionOf(text) {
@@ -50,12 +33,12 @@ function directionOf(text) {
 
 class Gone extends Error {}
 
-const underWay = new Map(); // by address, so that a newer question takes the place of an older one
+const pending = new Map(); // path: the controller of its last request
 
 async function ask(path, parameters, body) {
-  underWay.get(path)?.abort();
+  pending.get(path)?.abort(); // a newer request replaces an older one
   const controller = new AbortController();
-  underWay.set(path, controller);
+  pending.set(path, controller);
   const query = parameters ? `?${new URLSearchParams(parameters)}` : "";
   const options = { signal: controller.signal };
   if (body) {
@@ -68,7 +51,7 @@ async function ask(path, parameters, body) {
     answer = await response.json();
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Gone("The server does not answer. Is pbos serve still running? Trying again.");
+    throw new Gone("The server does not respond. Is pbos serve still running? Trying again.");
   }
   if (!response.ok) {
     throw new Error(`${answer.error[0].toUpperCase()}${answer.error.slice(1)}.`);
@@ -76,13 +59,18 @@ async function ask(path, parameters, body) {
   return answer;
 }
 
-const problems = new Map(); // what is wrong now, by what was asked: the start, the word, two words, the map
+function forget(path) {
+  pending.get(path)?.abort();
+  report(path);
+}
+
+const problems = new Map(); // path: its current error
 let retry;
 
-function report(question, error) {
+function report(path, error) {
   if (error?.name === "AbortError") return;
-  if (error) problems.set(question, error);
-  else problems.delete(question);
+  if (error) problems.set(path, error);
+  else problems.delete(path);
   const all = [...problems.values()];
   const gone = all.find((one) => one instanceof Gone);
   const message = $("message");
@@ -100,20 +88,18 @@ async function showWord() {
   const { word } = state;
   document.title = word ? `${word} – pbos` : "pbos";
   $("first").textContent = word;
-  $("add").textContent = word ? `Add “${word}”` : "";
-  $("add").hidden = !word || state.map.includes(word);
+  showAddButton();
   if (!word) {
-    underWay.get("explain")?.abort();
-    report("word");
+    forget("explain");
     explained = null;
     $("results").hidden = true;
-    $("summary").textContent = "Type a word, and see how it is cut, what its vector is made of, and which words are near.";
+    $("summary").textContent = "Type a word to see its segmentations, the subwords that make up its vector, and the nearest words.";
     return;
   }
   const slow = setTimeout(() => $("results").classList.add("stale"), 300);
   try {
     explained = await ask("explain", { word, n: 10 });
-    report("word");
+    report("explain");
     showExplained();
     $("results").classList.remove("stale");
   } catch (error) {
@@ -121,7 +107,7 @@ async function showWord() {
       $("results").hidden = true;
       $("summary").textContent = "";
     }
-    report("word", error);
+    report("explain", error);
   } finally {
     clearTimeout(slow);
   }
@@ -135,13 +121,13 @@ function showExplained() {
   $("coverage").textContent = `${Math.round(100 * coverage)}%`;
   $("entropy").textContent = entropy.toFixed(2);
   $("known").textContent = known ? "yes" : "no";
-  $("known-hint").textContent = coverage === 0 ? "and no subword of it is known"
-    : known ? "its vector is composed all the same" : "its vector is composed from its subwords";
+  $("known-hint").textContent = coverage === 0 ? "and none of its subwords is known"
+    : known ? "its vector is still composed of subwords" : "its vector is composed of its subwords";
   for (const id of ["segmentations", "weights", "neighbors"]) $(id).dir = direction;
   fill("segmentations", segmentations, (one) => [withSlashes(one.pieces), percent(one.probability), one.probability]);
   showWeights();
   fill("neighbors", neighbors, (one) => [linkTo(one.word), one.cosine.toFixed(3), one.cosine],
-    "None: a word without a known subword is near to no other.");
+    "None: the word has no known subword.");
   $("results").hidden = false;
   fitLattice();
 }
@@ -151,16 +137,16 @@ function showSummary() {
   const summary = $("summary");
   if (coverage === 0) {
     summary.replaceChildren(
-      "The model knows no part of ", make("bdi", {}, word),
-      ": its vector is all zeros. It may be in a script or language this model was not trained on; nothing is broken.",
+      "The model knows no subword of ", make("bdi", {}, word),
+      ": its vector is all zeros. The model was probably not trained on this script or language.",
     );
     return;
   }
   const best = segmentations[0];
   const cut = make("b", {}, make("bdi", {}, best.pieces.join(" / ")));
   const source = known
-    ? "It is one of the training words."
-    : `It is not one of the training words; its vector is composed of ${weights.length} subwords.`;
+    ? "It is a training word."
+    : `It is not a training word; its vector is composed of ${weights.length} subwords.`;
   summary.replaceChildren("Most probably ", cut, ` (${percent(best.probability)}). ${source}`);
 }
 
@@ -177,13 +163,13 @@ function fitLattice() {
   const width = Number(picture.getAttribute("width"));
   const long = width * SMALL > box.clientWidth;
   box.classList.toggle("long", long);
-  box.classList.toggle("small", !long && width * READABLE > box.clientWidth); // its letters are drawn larger
+  box.classList.toggle("small", !long && width * READABLE > box.clientWidth); // with larger letters
   picture.style.width = long ? `${Math.round(width * READABLE)}px` : "";
-  if (long) { // it is scrolled, also by keys
+  if (long) { // it scrolls, with the keyboard too
     box.setAttribute("tabindex", "0");
     box.setAttribute("role", "region");
-    box.setAttribute("aria-label", "Drawing, can be scrolled");
-    box.dir = picture.getAttribute("direction"); // begins where the word begins
+    box.setAttribute("aria-label", "Drawing, scrollable");
+    box.dir = picture.getAttribute("direction"); // scrolled to the start of the word
   } else {
     for (const name of ["tabindex", "role", "aria-label", "dir"]) box.removeAttribute(name);
   }
@@ -195,7 +181,7 @@ function showWeights() {
   const largest = weights[0]?.weight ?? 1;
   fill("weights", all ? weights : weights.slice(0, SHOWN),
     (one) => [make("bdi", {}, one.subword), percent(one.weight), one.weight / largest],
-    "None: no subword of this word owns a vector.");
+    "None: no subword of this word has a vector.");
   $("more").hidden = weights.length <= SHOWN;
   $("more").textContent = all ? "Show fewer" : `Show all ${weights.length}`;
 }
@@ -228,20 +214,18 @@ function fill(id, items, row, otherwise = "") {
 
 async function showSimilarity() {
   const { word, other } = state;
+  const note = $("compare-note");
+  note.textContent = "The cosine of their vectors: 1 means the same direction, about 0 means unrelated words.";
   if (!word || !other) {
-    underWay.get("similarity")?.abort();
-    report("similarity");
+    forget("similarity");
     $("cosine").textContent = "";
-    $("compare-note").textContent = "Gives the cosine of their vectors: 1 for the same direction, about 0 for words that have nothing in common.";
     return;
   }
   try {
     const { cosine } = await ask("similarity", { first: word, second: other });
     report("similarity");
     $("cosine").textContent = cosine.toFixed(3);
-    $("compare-note").textContent = cosine === 0
-      ? "The cosine is 0 where one of the words has no known subword."
-      : "The cosine of their vectors: 1 for the same direction, about 0 for words that have nothing in common.";
+    if (cosine === 0) note.textContent = "The cosine is 0 if one of the words has no known subword.";
   } catch (error) {
     if (!(error instanceof Gone)) $("cosine").textContent = "";
     report("similarity", error);
@@ -252,11 +236,10 @@ async function showSimilarity() {
 
 async function showMap() {
   if (!state.map.length) {
-    underWay.get("map")?.abort();
-    report("map");
+    forget("map");
     mapped = null;
     drawMap();
-    $("map-note").textContent = "Type some words to see which lie together.";
+    $("map-note").textContent = "Type some words to see which are close to each other.";
     return;
   }
   try {
@@ -265,7 +248,7 @@ async function showMap() {
     drawMap();
     const without = mapped.without_vector.length ? ` Without a known subword: ${mapped.without_vector.join(", ")}.` : "";
     $("map-note").textContent =
-      `${mapped.points.length} words; the map shows ${Math.round(100 * mapped.spread)}% of how they differ.${without}`;
+      `${mapped.points.length} words; the map shows ${Math.round(100 * mapped.spread)}% of their variance.${without}`;
   } catch (error) {
     report("map", error);
   }
@@ -285,11 +268,11 @@ function drawMap() {
   const middle = (values) => (Math.min(...values) + Math.max(...values)) / 2;
   const reach = (values) => Math.max(...values) - Math.min(...values) || 1e-9;
   const [xs, ys] = [points.map((p) => p.x), points.map((p) => p.y)];
-  // One scale for both directions, or distances would lie; labels need more room sideways.
+  // One scale for both directions keeps distances true; labels need more room at the sides.
   const scale = Math.min((width - 2 * Math.min(84, 0.16 * width)) / reach(xs), (height - 2 * margin) / reach(ys), 1e6);
   const near = nearest(points);
   const words = near.slice(0, 12).map(([word, others]) => `${word} is nearest to ${others[0] ?? "nothing"}`).join("; ");
-  const picture = drawn("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `Map of ${points.length} words: ${words}` });
+  const picture = makeSvg("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `Map of ${points.length} words: ${words}` });
   const pen = document.createElement("canvas").getContext("2d");
   pen.font = `${size}px ${getComputedStyle(document.body).fontFamily}`;
   const placed = points.map((p) => ({
@@ -298,10 +281,10 @@ function drawMap() {
     y: height / 2 - (p.y - middle(ys)) * scale,
   }));
   const taken = placed.map((p) => [p.x - 4, p.y - 4, p.x + 4, p.y + 4]);
-  placed.sort((a, b) => (b.word === state.word) - (a.word === state.word)); // its label first
+  placed.sort((a, b) => (b.word === state.word) - (a.word === state.word)); // the current word's label first
   for (const { word, x, y } of placed) {
-    const group = drawn("g", word === state.word ? { class: "current" } : {});
-    group.append(drawn("title", {}, word), drawn("circle", { cx: x, cy: y, r: 3.5 }));
+    const group = makeSvg("g", word === state.word ? { class: "current" } : {});
+    group.append(makeSvg("title", {}, word), makeSvg("circle", { cx: x, cy: y, r: 3.5 }));
     const long = pen.measureText(word).width;
     const [after, before, over] = [x + 7, x - 7 - long, x - long / 2];
     const spots = [[after, y + 4], [before, y + 4], [over, y - 8], [over, y + 17],
@@ -313,7 +296,7 @@ function drawMap() {
       taken.push(box);
       return true;
     });
-    if (free) group.append(drawn("text", { x: free[0] + long / 2, y: free[1], "text-anchor": "middle" }, word));
+    if (free) group.append(makeSvg("text", { x: free[0] + long / 2, y: free[1], "text-anchor": "middle" }, word));
     picture.append(group);
   }
   box.replaceChildren(picture);
@@ -326,6 +309,11 @@ function nearest(points) {
     const others = points.filter((q) => q !== p).map((q) => [Math.hypot(q.x - p.x, q.y - p.y), q.word]);
     return [p.word, others.sort((a, b) => a[0] - b[0]).slice(0, 2).map(([, word]) => word)];
   });
+}
+
+function showAddButton() {
+  $("add").textContent = `Add “${state.word}”`;
+  $("add").hidden = !state.word || state.map.includes(state.word);
 }
 
 // -- the address ------------------------------------------------------------------------------------------------------
@@ -348,19 +336,11 @@ function readAddress() {
 
 function take(id, value) {
   $(id).value = value;
-  READERS[id](value);
+  BOXES[id].read(value);
 }
 
 function wordsOf(text) {
   return [...new Set(text.split(/[\s,،、，]+/u).filter(Boolean))];
-}
-
-function go(word) {
-  take("word", word);
-  history.pushState(null, "", addressOf(state));
-  showWord();
-  showSimilarity();
-  drawMap();
 }
 
 async function copyLink() {
@@ -368,7 +348,7 @@ async function copyLink() {
   let copied = true;
   try {
     await navigator.clipboard.writeText(link);
-  } catch { // as where the page did not come over https
+  } catch { // for example without https
     const area = make("textarea", { class: "hidden", "aria-hidden": "true" });
     area.value = link;
     document.body.append(area);
@@ -381,44 +361,37 @@ async function copyLink() {
   setTimeout(() => { $("copy").textContent = "Copy link"; }, 2000);
 }
 
-// -- what people do ---------------------------------------------------------------------------------------------------
+// -- events -----------------------------------------------------------------------------------------------------------
 
-function refresh() {
-  showWord();
-  showSimilarity();
-  showMap();
+// What each text box sets in the state, and what has to be shown again after that.
+const BOXES = {
+  word: { read: (value) => { state.word = value.trim(); }, show: [showWord, showSimilarity, drawMap] },
+  other: { read: (value) => { state.other = value.trim(); }, show: [showSimilarity] },
+  list: { read: (value) => { state.map = wordsOf(value); }, show: [showAddButton, showMap] },
+};
+const typed = new Set(); // boxes that were changed before the server first responded; these keep their text
+
+function showAll(functions) {
+  for (const show of functions) show();
 }
 
-const afterTyping = debounced(() => {
-  history.replaceState(null, "", addressOf(state));
-  showWord();
-  showSimilarity();
-  drawMap();
-});
-const afterOther = debounced(() => {
-  history.replaceState(null, "", addressOf(state));
-  showSimilarity();
-});
-const afterList = debounced(() => {
-  history.replaceState(null, "", addressOf(state));
-  $("add").hidden = !state.word || state.map.includes(state.word);
-  showMap();
-});
+function refresh() {
+  showAll([showWord, showSimilarity, showMap]);
+}
 
-const READERS = {
-  word: (value) => { state.word = value.trim(); },
-  other: (value) => { state.other = value.trim(); },
-  list: (value) => { state.map = wordsOf(value); },
-};
-const typed = new Set(); // what was typed before the server had answered for the first time is kept
-
-for (const [id, after] of [["word", afterTyping], ["other", afterOther], ["list", afterList]]) {
+for (const [id, { read, show }] of Object.entries(BOXES)) {
+  let timer;
   const handle = () => {
-    READERS[id]($(id).value);
+    read($(id).value);
     typed.add(id);
-    after();
+    clearTimeout(timer);
+    timer = setTimeout(() => {
+      if (!about) return; // `start` will show everything
+      history.replaceState(null, "", addressOf(state));
+      showAll(show);
+    }, WAIT);
   };
-  $(id).addEventListener("input", (event) => { if (!event.isComposing) handle(); }); // an input method is not done yet
+  $(id).addEventListener("input", (event) => { if (!event.isComposing) handle(); }); // not while an input method is open
   $(id).addEventListener("compositionend", handle);
 }
 $("search").addEventListener("submit", (event) => event.preventDefault());
@@ -428,15 +401,17 @@ $("more").addEventListener("click", () => {
   showWeights();
 });
 $("add").addEventListener("click", () => {
-  take("list", `${$("list").value.trimEnd()}\n${state.word}`.trim());
-  afterList();
+  $("list").value = `${$("list").value.trimEnd()}\n${state.word}`.trim();
+  $("list").dispatchEvent(new Event("input"));
   $("list").focus();
 });
 document.addEventListener("click", (event) => {
   const link = event.target.closest("a[data-word]");
   if (!link || event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
   event.preventDefault();
-  go(link.dataset.word);
+  take("word", link.dataset.word);
+  history.pushState(null, "", addressOf(state));
+  showAll(BOXES.word.show);
 });
 document.addEventListener("keydown", (event) => {
   if (event.key === "/" && !event.target.closest("input, textarea") && !event.ctrlKey && !event.metaKey && !event.altKey) {
@@ -453,16 +428,16 @@ async function start() {
     const { version } = await ask("health");
     about = await ask("model");
     $("version").textContent = `pbos ${version}`;
-    report("start");
+    report("model");
   } catch (error) {
-    report("start", error);
+    report("model", error);
     return;
   }
   $("about").textContent = `${about.name}: ${about.words.toLocaleString("en")} words, ${about.dims} dimensions`;
   const kept = [...typed].map((id) => [id, $(id).value]);
   readAddress();
   for (const [id, value] of kept) take(id, value);
-  if (!typed.has("word") && document.activeElement === $("word")) $("word").select(); // the next key begins a word
+  if (!typed.has("word") && document.activeElement === $("word")) $("word").select(); // the next key starts a new word
   history.replaceState(null, "", addressOf(state));
   $("examples").replaceChildren(make("span", {}, "For example"), ...about.examples.map(linkTo));
   refresh();
