@@ -179,7 +179,7 @@ def test_about_the_model_and_health(client, model):
     answer = client.get("/model").json()
     assert {name: answer[name] for name in ("name", "dims", "words", "dtype")} == {
         **{"name": "English", "dims": model.dims},
-        **{"words": len(model.words), "dtype": model.vectors.dtype},
+        **{"words": len(model.words), "dtype": model.subword_vectors.dtype},
     }
     assert model.coverage(answer["examples"]) > [0] * len(answer["examples"])
     assert answer["limits"]["words"] == Limits().words

@@ -134,8 +134,9 @@ class Model(Segmenter):
 
         It is 0 where a word has no known subword.
 
-        >>> load().similarity("king", ["queen", "banana"]).round(2).tolist()
-        [0.52, 0.2]
+        >>> near, far = load().similarity("king", ["queen", "banana"])
+        >>> print(f"{near:.2f} {far:.2f}")
+        0.52 0.20
         """
         left, right = np.atleast_2d(self.embed(first)), np.atleast_2d(self.embed(second))
         if isinstance(first, str) and isinstance(second, str):

@@ -20,13 +20,13 @@ from pydantic import Field
 from starlette.exceptions import HTTPException
 
 from pbos import __version__
+from pbos.arrays import FloatMatrix, unit_rows
 from pbos.errors import InputError
-from pbos.lattice import Segmentation
-from pbos.model import Model, load, unit_rows
+from pbos.model import Model, load
 from pbos.server import schemas
 from pbos.server.gate import Gate, error_response
 from pbos.server.schemas import Limits
-from pbos.subword_vectors import FloatMatrix
+from pbos.subwords import Segmentation
 
 DEFAULT_LIMITS = Limits()
 STATIC = Path(__file__).parent / "static"
@@ -109,7 +109,7 @@ def make_app(model: Model | None = None, *, name: str | None = None, limits: Lim
     @vectors.get("/neighbors", response_model=schemas.WordWithNeighbors)
     def neighbors(word: Word, n: Count = 10) -> Response:
         """Return the training words nearest to a word, by cosine; an empty list if the word has no vector."""
-        found = model.explain(word, neighbors=n).neighbors or []  # TODO(core): model.neighbors(word, n)
+        found = model.neighbors(word, n)
         return as_json({"word": word, "neighbors": [{"word": other, "cosine": cosine} for other, cosine in found]})
 
     @vectors.get("/similarity", response_model=schemas.Similarity)
@@ -159,7 +159,7 @@ def make_app(model: Model | None = None, *, name: str | None = None, limits: Lim
     def explain(word: Word, n: Count = 5, neighbors: Count = 10) -> Response:
         """Explain the vector of a word: segmentations, weights, coverage, neighbors, and a drawing as SVG."""
         explanation = model.explain(word, n, neighbors=neighbors)
-        return as_json({**new_shape(explanation.to_dict(), word in model), "svg": explanation.svg()})
+        return as_json({**explanation.to_dict(), "svg": explanation.svg()})
 
     # -- the server ----------------------------------------------------------------------------------------------------
 
@@ -209,7 +209,6 @@ def warm_up(model: Model) -> None:
     explanation.svg()
     model.segment([word])
     model.similarity(word, word)
-    _ = word in model
 
 
 def words_to_try(model: Model) -> tuple[list[str], list[str]]:
@@ -234,13 +233,6 @@ def project(vectors: FloatMatrix) -> tuple[FloatMatrix, float]:
 
 
 # -- responses ---------------------------------------------------------------------------------------------------------
-
-
-def new_shape(old: dict[str, Any], known: bool) -> dict[str, Any]:
-    """Return the explanation of a word in its final shape."""
-    # TODO(core): remove, to_dict() will have this shape
-    lattice = old.pop("lattice")
-    return {**old, "spelled": lattice["word"], "spans": lattice["spans"], "known": known}
 
 
 def segmented(word: str, segmentations: list[Segmentation]) -> dict[str, Any]:
