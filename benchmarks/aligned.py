@@ -16,8 +16,8 @@ import numpy as np
 from inputs import DATA
 
 import pbos
+from pbos.arrays import unit_rows
 from pbos.evaluation import datasets
-from pbos.model import unit_rows
 
 
 def dictionary(language: str) -> list[tuple[str, str]]:

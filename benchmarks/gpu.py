@@ -1,13 +1,12 @@
-"""Measure `pbos.gpu`: ridge regression and embedding on a GPU, beside the CPU's quality.
+"""Measure `pbos.gpu`: ridge regression on a GPU, beside the CPU's quality.
 
     python benchmarks/gpu.py prepare SYSTEM.npz                     (with pbos and its data)
     python benchmarks/gpu.py measure SYSTEM.npz RESULTS.json        (with NumPy, PyTorch and this checkout only)
 
-`prepare` writes the equations of minilm-en (preset default, a twentieth of the words set aside), small enough to carry:
-given vectors are rounded to a byte a number, for the CPU and the GPU alike. `measure` solves them, embeds their words,
-and solves larger systems made of them (see `Bench.enlarged`). Times are the best of five runs, of two for millions of
-words; "seconds" are those of the solver alone, from given vectors on the device to subword vectors on the device;
-copies are listed beside them.
+`prepare` writes the equations of minilm-en (preset default, a twentieth of the words held out), small enough to carry:
+given vectors are rounded to one byte per number, for the CPU and the GPU alike. `measure` solves them, and larger
+systems made from them (see `Bench.enlarged`). Times are the best of five runs, of two for millions of words; "seconds"
+are for the solver alone, from given vectors on the device to subword vectors on the device; copies are listed apart.
 """
 
 from __future__ import annotations
@@ -32,22 +31,24 @@ CPU_DIMS = 8  # of the CPU's solution, carried to compare with
 
 
 def prepare(target: Path) -> None:
-    from pbos import WordCounts, WordVectors
-    from pbos.model import cosines
+    from pbos import WordCounts, WordVectors, cosines
+    from pbos.settings import PRESETS
     from pbos.solvers import Ridge, choose_lam
     from pbos.subword_vectors import SubwordVectors
-    from pbos.training import choose, held_out, make_index, make_weights, unique_words
-    from pbos.weights import word_weights
+    from pbos.subwords import Subwords
+    from pbos.text import encode
+    from pbos.training import Run, counted_words, held_out_rows, make_index, make_weights, unique_words
 
-    chosen = choose("default", {})
-    words, vectors = unique_words(WordVectors.read(DATA / "vectors" / "minilm-en"), chosen.normalization)
+    chosen = PRESETS["default"]
+    words, vectors = unique_words(WordVectors.read(DATA / "vectors" / "minilm-en"), chosen)
     held = SubwordVectors(np.array(vectors)).astype("int8")
     vectors = held.to_float32()
-    hidden = held_out(len(words), 0.05, 0)
+    hidden = held_out_rows(len(words), 0.05, 0)
     kept = np.setdiff1d(np.arange(len(words)), hidden)
     training_words = [words[i] for i in kept]
-    index = make_index(WordCounts.from_ranks(training_words), training_words, chosen)
-    index, weights, penalty = make_weights(index, training_words, chosen, None)
+    codes, run = encode(training_words, chosen), Run(chosen)
+    index = make_index(counted_words(WordCounts.from_ranks(training_words), training_words, chosen), codes, run)
+    index, weights, penalty = make_weights(index, codes, run)
     started = time.perf_counter()
     lam, lams = choose_lam(weights, vectors[kept], penalty)
     lam_seconds, started = time.perf_counter() - started, time.perf_counter()
@@ -55,9 +56,8 @@ def prepare(target: Path) -> None:
     prepare_seconds, started = time.perf_counter() - started, time.perf_counter()
     solution = ridge.solve(vectors[kept], lam)
     seconds = time.perf_counter() - started
-    aside = word_weights(index, chosen.codes([words[i] for i in hidden]), chosen.spelling)
-    composed = np.empty((hidden.size, vectors.shape[1]), np.float32)
-    SubwordVectors(solution.vectors).compose(aside.indptr, aside.indices, aside.data, composed)
+    aside = Subwords(index, chosen).weights([words[i] for i in hidden])
+    composed = product(aside.indptr, aside.indices, aside.data, solution.vectors)
     cpu = {
         "lam": lam,
         "lams": lams,
@@ -347,35 +347,6 @@ class Bench:
             targets[first : first + (1 << 16)] = block.cpu().numpy()
         return equations, targets
 
-    def embedding(self) -> dict:
-        """Words of the real system composed from subword vectors held in three ways."""
-        gpu, rows = self.gpu, self.equations
-        n_words, random = len(rows["private"]), np.random.default_rng(0)
-        vectors = random.standard_normal((rows["n_shared"], self.dims)).astype(np.float32)
-        scales = (np.abs(vectors).max(axis=1) / 127).astype(np.float32)
-        held = {
-            "float32": (vectors, None),
-            "float16": (vectors.astype(np.float16), None),
-            "int8": (np.rint(vectors / scales[:, None]).astype(np.int8), scales),
-        }
-        out = np.empty((n_words, self.dims), np.float32)
-        chunks = []
-        for first in range(0, n_words, gpu.WORDS):
-            indptr = rows["indptr"][first : first + gpu.WORDS + 1]
-            part = slice(indptr[0], indptr[-1])
-            chunks.append(
-                (indptr - indptr[0], rows["indices"][part], rows["data"][part], out[first : first + gpu.WORDS])
-            )
-        result: dict = {"words": n_words, "weights": len(rows["indices"]), "dims": self.dims}
-        for name, (values, factors) in held.items():
-            self.reset_peak()
-            embedder = gpu.Embedder(values, factors, self.device)
-            seconds, _ = self.best(lambda embedder=embedder: [embedder.compose(*chunk) for chunk in chunks])
-            exact = product(*chunks[0][:3], values if factors is None else values * factors[:, None])
-            off = float(np.abs(out[: len(exact)] - exact).max() / np.abs(exact).max())
-            result[name] = {"seconds": seconds, "off": off, "words_a_second": n_words / seconds, **self.peak()}
-        return result
-
 
 def product(indptr, indices, data, vectors) -> np.ndarray:
     """Multiply a CSR matrix by a dense one, in float64."""
@@ -398,7 +369,6 @@ def measure(options: argparse.Namespace) -> None:
     parts = {
         "machine": bench.machine,
         "real": bench.real,
-        "embedding": bench.embedding,
         f"{few} words": lambda: bench.synthetic(few),
         f"{many} words": lambda: bench.synthetic(many),
         f"{many} words, many columns": lambda: bench.synthetic(many, True),

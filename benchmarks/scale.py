@@ -226,7 +226,7 @@ def training(words: int, dims: int, threads: int | None, kind: str, model: str) 
         "spans": sum((len(word) + 2) * (len(word) + 3) // 2 for word in given),  # with the marks
         "weights": sizes[-1],
         "subwords": len(made[0].index),
-        "columns": len(made[0].vectors),
+        "columns": len(made[0].subword_vectors),
         "iterations": made[0].info["training"]["iterations"],
     }
     made[0].save(model)

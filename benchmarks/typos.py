@@ -15,13 +15,12 @@ import string
 import time
 from functools import partial
 
-import numba
 import numpy as np
+from rapidfuzz.distance import Levenshtein
+from rapidfuzz.process import cdist
 
 import pbos
-from pbos.kernels.edit_distance import distance_within
-from pbos.model import unit_rows
-from pbos.text import encode
+from pbos.arrays import unit_rows
 
 EDITS = ("deletion", "insertion", "substitution", "swap")
 SHORTLIST = 100  # words that difflib looks at after the search by vectors
@@ -80,24 +79,10 @@ def by_difflib(words, row_of, queries, shortlists=None):
     return found
 
 
-@numba.njit(nogil=True)
-def edit_distances(query, codes, offsets, limit, distances):
-    """Write the Levenshtein distance of a query to each word, or limit + 1 where it is larger."""
-    line = np.empty(256, np.int64)
-    for row in range(distances.size):
-        word = codes[offsets[row] : offsets[row + 1]]
-        far = abs(word.size - query.size) > limit
-        distances[row] = limit + 1 if far else distance_within(query, word, limit, line)
-
-
-def by_edits(vocabulary, queries, limit):
-    """Return the rows of the 10 words of fewest edits; of equals the more frequent, which stand first."""
-    found = np.empty((len(queries), 10), np.int64)
-    distances = np.empty(vocabulary.offsets.size - 1, np.int64)
-    for at, query in enumerate(queries):
-        edit_distances(encode([query]).codes, *vocabulary, limit, distances)
-        found[at] = np.argsort(distances, kind="stable")[:10]
-    return found
+def by_edits(words, queries, limit):
+    """Return the rows of the 10 words with the fewest edits; of equals the more frequent ones, which come first."""
+    distances = cdist(queries, words, scorer=Levenshtein.distance, score_cutoff=limit)
+    return np.argsort(distances, axis=1, kind="stable")[:, :10]
 
 
 def recalls(found, right):
@@ -110,7 +95,7 @@ def measure(size: int, n: int, n_difflib: int, seed: int) -> None:
     """Print the recall of each way, over all typos and by the kind of the (last) edit, and the time of a query."""
     english = pbos.load()
     words, row_of = english.words[:size], {word: row for row, word in enumerate(english.words[:size])}
-    vectors, vocabulary = english.embed(words), encode(words)
+    vectors = english.embed(words)
     typos = {edits: make_typos(words, n, edits, seed) for edits in (1, 2)}
     asked = {typo for some in typos.values() for typo, _, _ in some}
     models = {
@@ -118,7 +103,6 @@ def measure(size: int, n: int, n_difflib: int, seed: int) -> None:
         "a model of the words": pbos.train((words, vectors)),
         "a model of the words and of typos": pbos.train(with_typos(words, vectors, asked, seed + 1)),
     }
-    by_edits(vocabulary, ["compile"], 3)
     print(f"| search | edits | typos | all: recall@1 / @10 | {' | '.join(EDITS)} | a query |\n|{'---|' * 9}")
     for edits, some in typos.items():
         queries = [typo for typo, _, _ in some]
@@ -131,7 +115,7 @@ def measure(size: int, n: int, n_difflib: int, seed: int) -> None:
         ways[f"the last, then difflib among the first {SHORTLIST}"] = lambda queries, model=model, units=units: (
             by_difflib(words, row_of, queries, by_vectors(model, units, queries, SHORTLIST))
         )
-        ways["edit distance"] = partial(by_edits, vocabulary, limit=edits + 2)
+        ways["edit distance"] = partial(by_edits, words, limit=edits + 2)
         ways["difflib among all"] = lambda queries: by_difflib(words, row_of, queries[:n_difflib])
         for name, way in ways.items():
             start = time.perf_counter()

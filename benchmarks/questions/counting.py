@@ -11,7 +11,8 @@ import numpy as np
 import textbook
 from measure import Row, one_core, race
 
-from pbos.subwords import count_subwords
+from pbos.index import count_subwords
+from pbos.settings import Spelling
 from pbos.text import encode
 
 
@@ -21,7 +22,7 @@ def rows():
     every = np.ones(len(counts), np.bool_)
 
     def ours():
-        return count_subwords(encode(counts.words), counts.counts, every)
+        return count_subwords(encode(counts.words, Spelling()), counts.counts, every)
 
     with one_core():
         seconds = race({"ours": ours, "theirs": lambda: textbook.count(table)})

@@ -71,7 +71,7 @@ def largest_deviation(model, words: list[str], exact) -> float:
 
 
 class Textbook:
-    """A model's own subwords, as plain dictionaries of those that some words hold."""
+    """A model's own subwords, as plain dictionaries of those that some words contain."""
 
     def __init__(self, model, words: list[str]) -> None:
         spelling, index = model.spelling, model.index
@@ -84,7 +84,7 @@ class Textbook:
         found = [entry for entry in known if entry[0] in held]
         self.probs = {subword: prob for subword, prob, _ in found if prob > 0}
         owned = [(subword, row) for subword, _, row in found if row >= 0]
-        vectors = model.vectors.rows(np.array([row for _, row in owned])).to_float32().tolist()
+        vectors = model.subword_vectors.rows(np.array([row for _, row in owned])).to_float32().tolist()
         self.vectors = {subword: vector for (subword, _), vector in zip(owned, vectors, strict=True)}
 
     def embed(self) -> list[list[float]]:

@@ -13,8 +13,7 @@ import numpy as np
 from measure import Row, one_core, race, say
 
 from pbos.kernels.machine import LINE
-from pbos.subword_vectors import DUST
-from pbos.weights import word_weights
+from pbos.subword_vectors import NEGLIGIBLE
 
 GATHERED = 256  # rows at a time: 300 KB
 
@@ -28,8 +27,8 @@ def rows():
     models = {"pbos": pbos, "pbos, float16": pbos.compress(dtype="float16")}
     models["default, int8"] = default.compress(dtype="int8")
     for name, model in models.items():
-        row_bytes = model.dims * model.vectors.values.itemsize
-        table = np.ones(model.vectors.values.shape, model.vectors.values.dtype)
+        row_bytes = model.dims * model.subword_vectors.values.itemsize
+        table = np.ones(model.subword_vectors.values.shape, model.subword_vectors.values.dtype)
         numbers = random.integers(len(table), size=(400, GATHERED))
         buffer = np.empty((GATHERED, model.dims), table.dtype)
 
@@ -56,10 +55,10 @@ def rows():
 
 def traffic(model, words: list[str]) -> tuple[float, float, int]:
     """Return the rows summed, the bytes of index touched and the bytes written, for a word on average."""
-    weights = word_weights(model.index, model.spelling.codes(words), model.spelling)
-    lengths = weights.data * model.vectors.lengths[weights.indices]
+    weights = model.subwords.weights(words)
+    lengths = weights.data * model.subword_vectors.lengths[weights.indices]
     sums = np.add.reduceat(lengths, weights.indptr[:-1])
-    summed = (lengths >= DUST * np.repeat(sums, np.diff(weights.indptr))).sum() / len(words)
+    summed = (lengths >= NEGLIGIBLE * np.repeat(sums, np.diff(weights.indptr))).sum() / len(words)
     sample = words[:1000]
-    spans = sum(model.lattice(word)._probs.size for word in sample) / len(sample)
+    spans = sum(model.subwords.spans(word).probs.size for word in sample) / len(sample)
     return summed, LINE * spans, 4 * model.dims
