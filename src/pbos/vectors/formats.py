@@ -26,8 +26,7 @@ def choose_format(target: Path, format: str | None) -> str:
         format = "folder" if target.is_dir() or not suffix else SUFFIXES.get(suffix)
     if format is None:
         raise InputError(
-            f"{target}: the suffix {suffix} does not belong to a format; use {', '.join(SUFFIXES)} or no suffix "
-            f"(a folder), or pass format= one of: {', '.join(FORMATS)}"
+            f"{target}: unknown suffix {suffix}; use {', '.join(SUFFIXES)}, none (a folder), or pass format="
         )
     if compressed and format in ("npz", "folder") and not target.is_dir():
         raise InputError(f"{target}: {format} cannot be written compressed; leave out {target.suffix}")

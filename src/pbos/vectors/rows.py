@@ -41,24 +41,25 @@ class Rows(NamedTuple):
                     f"{self.source}, row {row + 1}: the vector of {words[row]!r} contains NaN, infinity or a value too "
                     "large for float32; correct it or leave the word out"
                 )
-        first = dict(zip(reversed(words), range(len(words) - 1, -1, -1), strict=True))
+        first: dict[str, int] = {}
+        for row, word in enumerate(words):
+            first.setdefault(word, row)
         if len(first) == len(words) and "" not in first:
             return words, matrix
         self.warn([row for row, word in enumerate(words) if not word], "empty")
-        repeated = [row for row, word in enumerate(words) if word and first[word] != row]
-        self.warn(repeated, "duplicate")
-        kept = sorted(row for word, row in first.items() if word)
-        return [words[row] for row in kept], matrix[kept]
+        self.warn([row for row, word in enumerate(words) if word and first[word] != row], "duplicate")
+        first.pop("", None)
+        return list(first), matrix[list(first.values())]
 
     def as_array(self) -> npt.NDArray[Any]:
         """Return the vectors as a matrix of real numbers."""
         try:
             array = np.asarray(self.vectors)
         except ValueError:
-            sizes = [np.size(vector) for vector in self.vectors]
+            sizes = [len(vector) if hasattr(vector, "__len__") else 1 for vector in self.vectors]
             row = next((row for row, size in enumerate(sizes) if size != sizes[0]), 0)
             raise self.error(
-                f"{self.source}: the vector of {self.words[row]!r} has {sizes[row]} values, the first one {sizes[0]}; "
+                f"{self.source}, row {row + 1}: the vector has {sizes[row]} values, the first one {sizes[0]}; "
                 "all need the same length"
             ) from None
         if array.ndim != 2 or array.shape[1] == 0:

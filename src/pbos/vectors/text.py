@@ -54,9 +54,10 @@ def explain(line: bytes, dims: int) -> str:
     tokens = split_line(line)
     if len(tokens) <= dims:
         return f"expected a word and {dims} numbers, found {len(tokens)} fields"
-    finite = (NUMBER.fullmatch(token) and abs(float(token)) <= LARGEST for token in tokens[-dims:])
-    bad = next((token for token, fine in zip(tokens[-dims:], finite, strict=True) if not fine), b"")
-    return f"expected a word and {dims} numbers, but {bad.decode(errors='replace')!r} is not a finite float32 number"
+    for token in tokens[-dims:]:
+        if not NUMBER.fullmatch(token) or not abs(float(token)) <= LARGEST:
+            break
+    return f"expected a word and {dims} numbers, but {token.decode(errors='replace')!r} is not a finite float32 number"
 
 
 def text_rows(words: list[str], matrix: FloatMatrix, header: bool) -> Iterator[bytes]:

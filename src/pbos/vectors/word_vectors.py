@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from pbos.arrays import FloatMatrix
 from pbos.errors import FormatError, InputError
@@ -100,10 +100,7 @@ class WordVectors:
         replaced = [word for word in vectors.words if "\ufffd" in word]
         if replaced:
             noun = "word contains" if len(replaced) == 1 else "words contain"
-            warn(
-                f"{path}: {len(replaced)} {noun} U+FFFD, which stands for bytes that are not valid UTF-8 "
-                f"(first: {replaced[0]!r})"
-            )
+            warn(f"{path}: {len(replaced)} {noun} U+FFFD, which replaces invalid UTF-8 (first: {replaced[0]!r})")
         return vectors
 
     def write(self, path: PathLike, *, format: str | None = None, progress: bool | None = None) -> None:
@@ -169,7 +166,8 @@ def read_file(path: PathLike, limit: int | None, progress: bool | None) -> Rows:
     """Read a file of any format."""
     with open_bytes(path) as stream:
         head = stream.read(streams.BLOCK)
-        size = uncompressed_size(stream)
+        raw = getattr(stream, "raw", None)
+        size = os.fstat(stream.fileno()).st_size if isinstance(raw, io.FileIO) else 0  # 0 if compressed or a pipe
         if not head:
             raise FormatError(f"{path}: the file is empty; expected word vectors")
         for magic, message in UNREADABLE.items():
@@ -182,17 +180,10 @@ def read_file(path: PathLike, limit: int | None, progress: bool | None) -> Rows:
                 stream = io.BytesIO(head + stream.read())
             return read_gensim(path, stream) if head.startswith(PICKLE) else read_npz(path, stream)
         layout = streams.find_layout(path, head)
-        with progress_bar(f"reading {Path(path).name}", size, progress) as advance:
+        with progress_bar(f"reading {Path(path).name}", size or None, progress) as advance:
             blocks = streams.read_blocks(head[layout.start :], stream, advance)
-            possible = (size or 0) // (2 * layout.dims)  # a number takes at least two bytes
+            possible = size // (2 * layout.dims)  # a number takes at least two bytes
             rows = streams.RowBuilder(path, layout.dims, min(layout.announced or 0, possible, limit or possible))
             read = read_binary if layout.binary else read_text
             read(rows, layout, blocks, limit)
             return rows.finish()
-
-
-def uncompressed_size(stream: BinaryIO) -> int | None:
-    """Return the number of bytes in a file, or None if it is compressed or a pipe."""
-    if not isinstance(getattr(stream, "raw", None), io.FileIO):
-        return None
-    return os.fstat(stream.fileno()).st_size or None
