@@ -81,8 +81,22 @@ def open_bytes(path: PathLike) -> Iterator[BinaryIO]:
             yield raw
             return
         openers: dict[str, Any] = {"gz": gzip.open, "bz2": bz2.open, "xz": lzma.open, "zst": ZstdReader}
-        with io.BufferedReader(openers[kind](raw), buffer_size=1 << 20) as stream, name_damage(path):
-            yield cast(BinaryIO, stream)
+        with io.BufferedReader(openers[kind](raw), buffer_size=1 << 20) as stream:
+            try:
+                yield cast(BinaryIO, stream)
+            except Exception as error:
+                if not is_damage(error):
+                    raise
+                raise FormatError(
+                    f"{path}: the compressed data is damaged or cut short ({error}); copy or download the file again"
+                ) from error
+
+
+def is_damage(error: Exception) -> bool:
+    """Return whether an error is one that decompressors raise on bad data."""
+    if isinstance(error, OSError):
+        return error.errno is None  # from gzip and bz2; errors of a disk have a number
+    return isinstance(error, (EOFError, zlib.error, lzma.LZMAError)) or type(error).__name__ == "ZstdError"
 
 
 def compression(head: bytes) -> str | None:
@@ -131,24 +145,6 @@ class ZstdReader(io.RawIOBase):
         buffer[:size] = self.left[:size]
         self.left = self.left[size:]
         return size
-
-
-@contextmanager
-def name_damage(path: PathLike) -> Iterator[None]:
-    """Turn whatever a decompressor raises on bad data into a FormatError that names the file."""
-    try:
-        yield
-    except Exception as error:
-        damaged = (
-            isinstance(error, (EOFError, zlib.error, lzma.LZMAError))
-            or (isinstance(error, OSError) and error.errno is None)  # from gzip and bz2; errors of a disk have a number
-            or type(error).__name__ == "ZstdError"  # by name, as the library is optional
-        )
-        if not damaged:
-            raise
-        raise FormatError(
-            f"{path}: the compressed data is damaged or cut short ({error}); copy or download the file again"
-        ) from error
 
 
 # Writing --------------------------------------------------------------------------------------------------------------
@@ -220,17 +216,13 @@ def write_whole_folder(target: Path) -> Iterator[Path]:
 
 def put_in_place(temporary: Path, target: Path) -> None:
     """Rename a folder to its final name; if there is a folder of that name, exchange the two."""
-    if target.exists() and any(target.iterdir()):
-        if exchange(temporary, target):
-            return
+    if not target.exists():
+        temporary.rename(target)
+    elif not exchange(temporary, target):
         old = temporary.with_suffix(".old")  # not atomic: for a moment there is no folder of that name
         target.rename(old)
         temporary.rename(target)
         shutil.rmtree(old, ignore_errors=True)
-    else:
-        if target.exists() and sys.platform == "win32":
-            target.rmdir()  # POSIX renames over an empty folder
-        temporary.rename(target)
 
 
 def exchange(first: Path, second: Path) -> bool:

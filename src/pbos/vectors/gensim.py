@@ -8,7 +8,6 @@ import zlib
 from typing import Any, BinaryIO
 
 import numpy as np
-import numpy.typing as npt
 
 from pbos.errors import FormatError
 from pbos.files import PathLike
@@ -51,12 +50,9 @@ def attributes(thing: Any) -> dict[str, Any]:
     return state if isinstance(state, dict) else {}
 
 
-def read_side_file(name: str, compressed: bool) -> npt.NDArray[Any]:
+def read_side_file(name: str, compressed: bool) -> Any:
     """Read an array from a file of its own, mapped into memory if possible."""
-    array: npt.NDArray[Any]
-    if compressed:
-        with np.load(f"{name}.npz", allow_pickle=False) as archive:
-            array = archive["val"]
-    else:
-        array = np.load(f"{name}.npy", mmap_mode="r", allow_pickle=False)
-    return array
+    if not compressed:
+        return np.load(f"{name}.npy", mmap_mode="r", allow_pickle=False)
+    with np.load(f"{name}.npz", allow_pickle=False) as archive:
+        return archive["val"]

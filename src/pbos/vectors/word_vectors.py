@@ -38,7 +38,7 @@ class WordVectors:
 
     Attributes:
         words: The words.
-        vectors: Their vectors, float32 (n_words, dims). A float32 array is not copied, and a mapped file stays mapped.
+        vectors: Their vectors, float32 (n_words, dims). C-ordered float32 is not copied, a mapped file stays mapped.
 
     >>> import numpy as np
     >>> vectors = WordVectors(["high", "higher"], np.eye(2))
