@@ -1,7 +1,7 @@
-"""Pickles read as data: nothing that a pickle names is ever imported, looked up or called.
+"""Pickles read as data: nothing that a pickle names is imported, looked up or called.
 
-To allow just a few names would not be enough: NumPy's own functions, called by a pickle, believe what it says about a
-dtype, and can be made to take bytes for the addresses of objects.
+A list of allowed names would not be safe: NumPy's own functions, called by a pickle, trust what it says about a dtype
+and can be made to treat bytes as addresses of objects.
 """
 
 from __future__ import annotations
@@ -14,22 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from pbos.errors import FormatError
-
-DAMAGE = (
-    pickle.UnpicklingError,
-    AttributeError,
-    EOFError,
-    LookupError,
-    MemoryError,
-    OverflowError,
-    RecursionError,
-    TypeError,
-    ValueError,
-)  # what Python's unpickler raises on bytes that are no pickle
+from pbos.files import PathLike
 
 
 class Inert:
-    """Stands for anything a pickle makes with a class or a function; keeps what it would be made from, does nothing."""
+    """Stands for whatever a pickle makes with a class or a function; keeps the arguments and the state."""
 
     made_with = ""  # as the pickle names it: module.name
     arguments: tuple[Any, ...]
@@ -47,37 +36,32 @@ class Inert:
     def __setstate__(self, state: Any) -> None:
         self.state = state
 
-    def __setitem__(self, key: Any, value: Any) -> None:
-        """Let entries go, as of a defaultdict."""
+    def ignore(self, *_: Any) -> None:
+        """Do nothing with the items of a dict, list or set."""
 
-    def append(self, item: Any) -> None:
-        """Let an item go, as of a deque; an unpickler calls this, and the next two."""
-
-    def extend(self, items: Any) -> None:
-        """Let items go."""
-
-    def add(self, item: Any) -> None:
-        """Let an item go, as of a set."""
+    __setitem__ = append = extend = add = ignore  # what an unpickler calls
 
 
 class InertUnpickler(pickle.Unpickler):
-    """An unpickler that makes strings, numbers and containers, and something inert in place of all else."""
+    """An unpickler that makes strings, numbers and containers, and something inert instead of all else."""
 
     def find_class(self, module: str, name: str) -> type[Inert]:
         """Return a class that does nothing, whatever the pickle asks for."""
         return type("Inert", (Inert,), {"made_with": f"{module}.{name}"})
 
 
-def read_pickle(path: Any, stream: BinaryIO) -> Any:
-    """Read a pickle as data; the path is for messages."""
+def read_pickle(path: PathLike, stream: BinaryIO) -> Any:
+    """Read a pickle as data; the path is used in error messages."""
     try:
         return InertUnpickler(stream, encoding="latin1").load()
-    except DAMAGE as error:
-        raise FormatError(f"{path}: the pickle is damaged ({error}); copy or fetch it again") from None
+    except OSError:
+        raise
+    except Exception as error:  # damaged bytes can raise nearly anything
+        raise FormatError(f"{path}: the pickle is damaged ({error}); copy or download it again") from None
 
 
 def as_array(thing: Any) -> npt.NDArray[Any]:
-    """Make the array of numbers that something read from a pickle stands for, or raise a ValueError."""
+    """Return the array of numbers that something read from a pickle stands for, or raise ValueError."""
     made_with: str = getattr(thing, "made_with", type(thing).__name__)
     try:
         if made_with.endswith(".multiarray._reconstruct"):
@@ -95,7 +79,7 @@ def as_array(thing: Any) -> npt.NDArray[Any]:
 
 
 def as_dtype(thing: Any) -> np.dtype[Any]:
-    """Make the dtype of plain numbers that a pickled one stands for."""
+    """Return the dtype of plain numbers that a pickled one stands for."""
     (kind, *_), (_, byte_order, *_) = thing.arguments, thing.state
     if not re.fullmatch(r"[fiu][1248]", kind) or byte_order not in ("<", ">", "|", "="):
         raise ValueError(f"expected an array of numbers, found one of dtype {kind!r}")
@@ -104,7 +88,7 @@ def as_dtype(thing: Any) -> np.dtype[Any]:
 
 
 def as_bytes(thing: Any) -> bytes | bytearray:
-    """Return bytes that may have been pickled as text: by Python 2, or in protocols that had no bytes."""
+    """Return bytes that may have been pickled as text: by Python 2, or by protocols without bytes."""
     if getattr(thing, "made_with", "") == "_codecs.encode":
         thing, *_ = thing.arguments
     if isinstance(thing, (bytes, bytearray)):
