@@ -10,13 +10,14 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from pbos.errors import FormatError, InputError, MissingExtraError
 from pbos.files import Line, PathLike, read_lines, warn
+from pbos.settings import Normalization, check_choice
 from pbos.text import as_words, normalize
 
 SAMPLE = 100  # lines looked at to find out how a file is laid out
@@ -108,6 +109,7 @@ class WordCounts:
         >>> list(WordCounts(["High", "high"], [1, 2]).normalized("casefold"))
         [('high', 3.0)]
         """
+        check_choice("normalization", form, get_args(Normalization))
         return WordCounts(normalize(self.words, form), self.counts)
 
     def __len__(self) -> int:
