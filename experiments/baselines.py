@@ -125,4 +125,3 @@ class UnitLength:
     def embed(self, words: Iterable[str]) -> npt.NDArray[np.float32]:
         """Return float32 (n_words, dims); a word without a vector gets zeros."""
         return unit_rows(self.embedder.embed(words))
-

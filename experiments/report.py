@@ -20,7 +20,7 @@ from pbos.files import write_whole
 MODELS = ("targets alone", "nearest spelling", "BoS", "KVQ-FH", "PBoS-n", "PBoS", "fastText", "default")
 NOTES = {
     "segmentation": """Table 1 of the paper, from the same kind of list (333,333 words); the paper's figures are in
-brackets. The rows "PBoS" differ from the paper by at most 0.0064. "default's way" uses the default preset's
+brackets. The rows "PBoS" differ from the paper by at most 0.0065. "default's way" uses the default preset's
 probabilities: with boundary marks, every word counted once, only subwords of at least two words, two rounds of EM (the
 preset itself computes them from the words that have vectors).""",
     "affix": """Macro precision, recall and F1; 3,546 words, 17 affixes. The settings of "default's way" (above) were
