@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from experiments.fnv import fnv1a
 from pbos.counts import WordCounts
 from pbos.model import Model
 from pbos.subword_vectors import SubwordVectors
@@ -53,15 +54,3 @@ def train_hashed(
 def spelling_hashes(index: SubwordIndex) -> npt.NDArray[np.uint64]:
     """Return a hash of each node's string (FNV-1a over code points); the root has no string and gets 0."""
     return np.array([0, *(fnv1a(subword) for subword in index.strings())], np.uint64)
-
-
-def fnv1a(text: str) -> int:
-    """Return the 64-bit FNV-1a hash of a string's code points.
-
-    >>> hex(fnv1a("foobar"))
-    '0x85944171f73967e8'
-    """
-    state = 0xCBF29CE484222325
-    for character in text:
-        state = (state ^ ord(character)) * 0x100000001B3 % 2**64
-    return state

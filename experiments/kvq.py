@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from experiments.hashing import fnv1a
+from experiments.fnv import fnv1a
 from pbos.errors import InputError
 from pbos.progress import progress as progress_bar
 from pbos.text import as_words
