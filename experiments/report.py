@@ -144,12 +144,15 @@ def orderings(found: dict[Row, list[Result]]) -> Iterable[str]:
     better = {}
     for label in ("BoS", "KVQ-FH", "PBoS-n", "PBoS"):
         sets = [name for name in targets if (name, label) in similar and (name, "targets alone") in similar]
+        if not sets:
+            continue
         cases = [(name, benchmark) for name in sets for benchmark in SIMILARITY[:3]]
         ahead = [similar[name, label][test] > similar[name, "targets alone"][test] for name, test in cases]
         better[label] = all(ahead)
         yield f"- {label} improves on the targets alone in {sum(ahead)} of {len(ahead)} cases."
-    only = [label for label, every in better.items() if every] == ["PBoS"]
-    yield f"- PBoS is the only one that does so in every case: {verdict(only)}."
+    if "PBoS" in better:
+        only = [label for label, every in better.items() if every] == ["PBoS"]
+        yield f"- PBoS is the only one that does so in every case: {verdict(only)}."
     tags = {row.label: by_dataset(results) for row, results in found.items() if row.table == "tagging" and results}
     for label in ("BoS, with boundaries", "BoS, without boundaries", "KVQ-FH"):
         both = [name for name in LANGUAGES if name in tags.get("PBoS", {}) and name in tags.get(label, {})]
