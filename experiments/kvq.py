@@ -48,7 +48,7 @@ class KVQ:
     """A trained model. Its loss depends on directions only, so the lengths of its vectors mean nothing.
 
     Attributes:
-        tables: Keys, values and queries: (3, rows, dims), on the device used for training.
+        tables: Keys, values and queries, one after the other: (3 * rows, dims), on the device used for training.
         known: The known n-grams and their rows in the three tables.
         losses: The mean loss of each epoch.
     """
@@ -91,7 +91,7 @@ class KVQ:
         dims = targets.shape[1]
         known = frequent_ngrams(words, settings)
         random = torch.Generator().manual_seed(seed)
-        tables = torch.randn(TABLES * settings.rows, dims, generator=random).view(TABLES, settings.rows, dims)
+        tables = torch.randn(TABLES * settings.rows, dims, generator=random)
         model = cls((tables / dims**0.5).to(device).requires_grad_(), known, settings)
 
         rows = [model.rows_of(word) for word in words]
@@ -99,7 +99,7 @@ class KVQ:
         if not usable.size:
             raise InputError("no word has both a known n-gram and a nonzero vector; there is nothing to learn")
         goal = torch.nn.functional.normalize(targets)
-        adam = torch.optim.Adam([model.tables], lr=lr)
+        adam = torch.optim.Adam([model.tables], lr=lr, fused=True)
         with progress_bar("training KVQ-FH", epochs, progress) as advance:
             for _ in range(epochs):
                 total = torch.zeros((), device=device)
@@ -120,7 +120,7 @@ class KVQ:
     @property
     def dims(self) -> int:
         """The number of dimensions."""
-        return int(self.tables.shape[2])
+        return int(self.tables.shape[1])
 
     def embed(self, words: Iterable[str]) -> npt.NDArray[np.float32]:
         """Return float32 (n_words, dims); a word without any known n-gram gets zeros."""
@@ -149,9 +149,7 @@ class KVQ:
         padded = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)  # (n_words, longest, 3)
         padding = (torch.arange(padded.shape[1]) >= lengths[:, None])[:, :, None].to(self.tables.device)
         padded = padded.to(self.tables.device)
-        keys, values, queries = (
-            torch.nn.functional.embedding(padded[:, :, table], self.tables[table]) for table in range(TABLES)
-        )  # (n_words, longest, dims) each
+        keys, values, queries = torch.nn.functional.embedding(padded, self.tables).unbind(2)
         query = queries.masked_fill(padding, 0).sum(dim=1, keepdim=True)
         logits = (query * keys * self.dims**0.5).masked_fill(padding, -torch.inf)
         return (logits.softmax(dim=1) * values).sum(dim=1)
@@ -171,11 +169,14 @@ def frequent_ngrams(words: list[str], settings: Settings) -> dict[str, Rows]:
 
 
 def table_rows(ngram: str, rows: int) -> Rows:
-    """Choose a row in each table: three outputs of SplitMix64 seeded with the FNV-1a hash of the code points."""
+    """Choose a row in each table: three outputs of SplitMix64 seeded with the FNV-1a hash of the code points.
+
+    Rows are numbered over all tables: the keys from 0, the values from `rows`, the queries from 2 * `rows`.
+    """
     state, found = fnv1a(ngram), []
-    for _ in range(TABLES):
+    for table in range(TABLES):
         state = (state + 0x9E3779B97F4A7C15) % 2**64
         mixed = (state ^ state >> 30) * 0xBF58476D1CE4E5B9 % 2**64
         mixed = (mixed ^ mixed >> 27) * 0x94D049BB133111EB % 2**64
-        found.append((mixed ^ mixed >> 31) % rows)
+        found.append(table * rows + (mixed ^ mixed >> 31) % rows)
     return found[0], found[1], found[2]

@@ -44,23 +44,22 @@ def slow_known(words, frequent):
 
 def slow_vector(word, tables, known, rows, per_word=200):
     """The definition, one dimension at a time, in float64."""
-    keys, values, queries = tables.astype(np.float64)
-    dims = keys.shape[1]
+    tables, dims = tables.astype(np.float64), tables.shape[1]
     found = [table_rows(ngram, rows) for ngram in all_ngrams([word]) if ngram in known][:per_word]
     if not found:
         return np.zeros(dims)
-    query = sum(queries[row] for _, _, row in found)
+    query = sum(tables[row] for _, _, row in found)
     vector = np.zeros(dims)
     for dim in range(dims):
-        logits = [query[dim] * keys[key, dim] * np.sqrt(dims) for key, _, _ in found]
+        logits = [query[dim] * tables[key, dim] * np.sqrt(dims) for key, _, _ in found]
         powers = [np.exp(logit - max(logits)) for logit in logits]
-        vector[dim] = sum(p * values[value, dim] for p, (_, value, _) in zip(powers, found, strict=True)) / sum(powers)
+        vector[dim] = sum(p * tables[value, dim] for p, (_, value, _) in zip(powers, found, strict=True)) / sum(powers)
     return vector
 
 
 def test_rows_never_change():
     """SplitMix64 from the published FNV-1a hash of `foobar`, 0x85944171f73967e8, computed elsewhere."""
-    assert table_rows("foobar", 40_000) == (38415, 49059 - 40_000, 118552 - 80_000)
+    assert table_rows("foobar", 40_000) == (38415, 49059, 118552)
 
 
 @pytest.mark.parametrize("frequent", [500_000, 20])

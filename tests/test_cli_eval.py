@@ -48,7 +48,7 @@ def test_benchmarks(run, shared_data):
 def test_named_sets(run, shared_data):
     code, out, _ = run("eval", "similarity", "ws353-DE", "SimLex999-de", "--data", shared_data)
     assert code == 0
-    assert [line.split("\t")[0] for line in out.splitlines()][::2] == ["ws353-DE", "SimLex999-de"]
+    assert [line.split("\t")[0] for line in out.splitlines()][::2] == ["WS353-de", "SimLex999-de"]
 
 
 def test_affix_and_tagging(run, shared_data):

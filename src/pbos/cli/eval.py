@@ -70,9 +70,11 @@ def similarity(
 
     embedder: Embedder = load_model(model) if targets is None else words.Targets(WordVectors.read(targets))
     for name in sets or datasets.ENGLISH:
-        file = Path(name)
-        pairs = datasets.read_pairs(file) if file.is_file() else datasets.pairs(name, data)
-        _show(words.similarity(embedder, pairs, file.name), json)
+        if Path(name).is_file():
+            pairs, label = datasets.read_pairs(name), Path(name).name
+        else:
+            pairs, label = datasets.pairs(name, data), datasets.get(name).name
+        _show(words.similarity(embedder, pairs, label), json)
 
 
 def affix(
