@@ -24,8 +24,8 @@ bench: benchmarks/.venv/done  ## measure speed, memory and quality beside the pe
 quality: .venv/dev  ## train at full size and score the paper's benchmarks (about 3 minutes)
 	$(BIN)/python benchmarks/quality.py
 
-reproduce: .venv/dev  ## compute every table of the paper but for KVQ-FH, or go on where it stopped
-	$(BIN)/pbos eval reproduce all --data ../shared/data --skip kvq
+reproduce: .venv/dev  ## compute every table of the paper, without KVQ-FH; resumes where it stopped
+	$(BIN)/python -m experiments reproduce all --data ../shared/data --skip kvq
 
 english: .venv/dev  ## make the embedded model again
 	$(BIN)/python scripts/make_english.py ../shared/data/vectors/minilm-en

@@ -1,4 +1,4 @@
-"""Word similarity as the paper measures it: Spearman's rho x 100 between a model's cosines and human judgement."""
+"""Word similarity as in the paper: Spearman's rho x 100 between a model's cosines and human judgments."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BENCHMARKS = {
 
 
 def read_pairs(path: Path) -> list[tuple[str, str, float]]:
-    """Read lines of word, word, score; words are lower-cased; a header is recognised by its score."""
+    """Read lines of word, word, score; words are lower-cased; a header is skipped."""
     pairs = []
     for line in path.read_text(encoding="utf-8").splitlines():
         first, second, score = line.split("\t")[:3]

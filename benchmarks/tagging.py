@@ -1,6 +1,6 @@
-"""Tag whole treebanks with `pbos.evaluation.tagging` and with scikit-learn: accuracy and seconds of both.
+"""Compare `pbos.evaluation.tagging` with scikit-learn on whole treebanks: accuracy and seconds.
 
-    python benchmarks/tagging.py [--ours] [language ...]        (default: en sv; --ours leaves scikit-learn out)
+    python benchmarks/tagging.py [--ours] [language ...]        (default: en sv; --ours skips scikit-learn)
 
 scikit-learn gets the same vectors as a dense float64 matrix and runs L-BFGS until its gradient is small.
 """
@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 import pbos
-from pbos.evaluation.tagging import Windows, contexts, embed_words, flatten, tagging
+from pbos.evaluation.tagging import Windows, contexts, flatten, tagging, vector_table
 
 DATA = Path(os.environ.get("PBOS_DATA") or Path(__file__).resolve().parents[2] / "shared" / "data")
 
@@ -47,12 +47,12 @@ def read_sentences(path: Path) -> list[list[tuple[str, str]]]:
 
 
 def ours(model, train, test) -> float:
-    """Return the accuracy of the tagger under test."""
+    """Return the accuracy of our tagger."""
     return tagging(model, train, test, language="any").main.value
 
 
 def textbook(model, train, test) -> float:
-    """Return the accuracy of scikit-learn's logistic regression on the features written out."""
+    """Return the accuracy of scikit-learn's logistic regression on dense features."""
     from sklearn.linear_model import LogisticRegression
 
     (x, y), (test_x, test_y) = dense(model, train, test)
@@ -63,7 +63,7 @@ def dense(model, *parts):
     """Return the features, float64 (n_tokens, 5 * dims), and the tags of each part."""
     flat = [flatten(part, "treebank", lowercase=True) for part in parts]
     words = sorted({word for tokens in flat for word in tokens.words})
-    vectors = embed_words(model, words)
+    vectors = vector_table(model, words)
     rows = {word: row for row, word in enumerate(words, 1)}
     windows = (Windows(vectors, contexts(tokens, rows, window=2)) for tokens in flat)
     return [(w.features(slice(None))[:, :-1], np.array(tokens.tags)) for w, tokens in zip(windows, flat, strict=True)]

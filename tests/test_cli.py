@@ -395,7 +395,7 @@ def test_a_warning_is_one_line(tmp_path):
     )
     _, err = process.communicate()
     warning, done = err.decode().splitlines()
-    assert warning.startswith("pbos: warning: ") and "1 duplicate word dropped" in warning
+    assert warning.startswith("pbos: warning: ") and "dropped 1 duplicate word" in warning
     assert done.endswith("v.bin: 2 words x 1")
 
 

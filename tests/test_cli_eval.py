@@ -1,7 +1,6 @@
 """pbos eval: the tasks from the command line."""
 
 import json
-import pickle
 
 import numpy as np
 import pytest
@@ -44,24 +43,21 @@ def test_benchmarks(run, shared_data):
     import similarity
 
     assert found["WS353"] == pytest.approx(similarity.score(pbos.load(), shared_data / "similarity/wordsim353.tab"))
-    code, out, _ = run("eval", "multilingual", "de", "--data", shared_data)
+
+
+def test_named_sets(run, shared_data):
+    code, out, _ = run("eval", "similarity", "ws353-DE", "SimLex999-de", "--data", shared_data)
     assert code == 0
-    assert out.startswith("de WS353\tspearman\t")
+    assert [line.split("\t")[0] for line in out.splitlines()][::2] == ["WS353-de", "SimLex999-de"]
 
 
-def test_table_1_affix_tagging_speed(run, shared_data, tmp_path):
+def test_affix_and_tagging(run, shared_data):
     counts = shared_data / "unigram_freq.csv"
-    _, out, _ = run("eval", "segmentation", "-c", counts)
-    assert "penpineapplepie\tsegmentations\tpen/pineapple/pie\t0.354\n" in out
     _, out, _ = run("eval", "affix", "-c", counts, "--data", shared_data)
-    assert [line.split("\t")[2] for line in out.splitlines()][:3] == ["0.861", "0.874", "0.829"]
+    assert [line.split("\t")[2] for line in out.splitlines()] == ["0.861", "0.874", "0.829"]
     code, out, _ = run("eval", "tagging", "kk", "--data", shared_data, "--json")
     assert code == 0
     assert 0.3 < json.loads(out)["scores"]["accuracy"]["value"] < 1
-    (tmp_path / "words.txt").write_text("high\nhigher\n")
-    code, out, _ = run("eval", "speed", "words.txt")
-    assert code == 0
-    assert "µs a word" in out
 
 
 def test_heldout(run, shared_data):
@@ -73,33 +69,19 @@ def test_heldout(run, shared_data):
 def test_data_is_listed(run, shared_data, tmp_path):
     _, out, _ = run("eval", "data", "--data", shared_data, "--json")
     entries = [json.loads(line) for line in out.splitlines()]
-    assert all(entry["path"] for entry in entries if entry["name"] in ("WS353", "affix", "ud-kk", "minilm-en"))
-    assert all(entry["licence"] for entry in entries)
-    assert all(entry["address"].startswith("http") for entry in entries if not entry["name"].startswith("selftrained"))
+    assert all(entry["path"] and entry["license"] and entry["page"].startswith("http") for entry in entries)
     (tmp_path / "empty").mkdir()
     _, out, _ = run("eval", "data", "--data", "empty")
     assert "\tmissing\t" in out
 
 
-def test_a_row_with_the_papers_own_format(run, shared_data, tmp_path):
-    """What README shows for Polyglot's pickle, on a small file of that form."""
-    given = pbos.WordVectors.read(shared_data / "vectors" / "selftrained-en", limit=500)
-    content = (("<UNK>", "<S>", "</S>", "<PAD>", *given.words), np.concatenate([np.zeros((4, 64)), given.vectors]))
-    (tmp_path / "polyglot-en.pkl").write_bytes(pickle.dumps(content, protocol=2))
-    arguments = "eval reproduce --row similarity-selftrained-en-pbos --vectors polyglot-en.pkl -o originals --cache c"
-    code, out, err = run(*arguments.split(), "--data", shared_data)
-    assert (code, out) == (0, "")
-    assert "wrote originals/README.md" in err
-    assert "`similarity-selftrained-en-pbos`" in (tmp_path / "originals" / "README.md").read_text(encoding="utf-8")
-
-
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ("eval reproduce nope", "unknown table 'nope'"),
-        ("eval reproduce --row nope", "no row is named 'nope'"),
+        ("eval similarity nowhere.tsv", "unknown data set 'nowhere.tsv'"),
+        ("eval similarity affix", "affix is not a similarity data set"),
         ("eval similarity bad.tsv", "bad.tsv, line 2"),
-        ("eval similarity --data .", "WS353"),
+        ("eval tagging en", "ud-en is missing"),
     ],
 )
 def test_bad_input(run, tmp_path, arguments, sentence, monkeypatch):

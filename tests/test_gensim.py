@@ -22,7 +22,7 @@ from scipy import optimize, stats
 import pbos
 from pbos import FormatError, InputError, WordVectors
 from pbos.adapters.gensim import keyed_vectors
-from pbos.pickles import Inert, as_array, read_pickle
+from pbos.vectors.pickles import Inert, as_array, read_pickle
 
 # -- gensim's files, read as data --------------------------------------------------------------------------------------
 
@@ -195,7 +195,7 @@ def test_a_side_file_is_never_unpickled(tmp_path, given):
     with pytest.raises(FormatError, match=r"a.kv: its vectors cannot be read \(.*Python objects"):
         WordVectors.read(tmp_path / "a.kv")
     (tmp_path / "a.kv.vectors.npy").unlink()
-    with pytest.raises(FormatError, match=r"its vectors are in .*a.kv.vectors.npy, which is not there; copy it too"):
+    with pytest.raises(FormatError, match=r"its vectors are in .*a.kv.vectors.npy, which is missing; copy it too"):
         WordVectors.read(tmp_path / "a.kv")
 
 
@@ -228,7 +228,7 @@ def test_what_holds_no_word_vectors(tmp_path, given):
 
     given.index_to_key[1] = 7
     given.save(str(tmp_path / "numbers.kv"))
-    with pytest.raises(FormatError, match=r"numbers.kv: the keys of these vectors are not all words"):
+    with pytest.raises(FormatError, match=r"numbers.kv: not all keys of these vectors are words"):
         WordVectors.read(tmp_path / "numbers.kv")
 
 

@@ -1,4 +1,4 @@
-"""Polyglot's pickles: read as data, never run."""
+"""Polyglot's pickles are read as data and never executed."""
 
 import os
 import pickle
@@ -7,8 +7,8 @@ import struct
 import numpy as np
 import pytest
 
+from experiments.polyglot import read_polyglot
 from pbos import FormatError
-from pbos.evaluation.polyglot import read_polyglot
 
 WORDS = ("<UNK>", "<S>", "</S>", "<PAD>", "the", "straße", "東京")
 
@@ -23,7 +23,7 @@ def test_words_and_matrix(tmp_path, protocol):
 
 
 def test_words_pickled_by_python_2(tmp_path):
-    """Protocol 2 as Python 2 wrote it: byte strings (opcode U), here by hand, with a matrix of one number each."""
+    """Protocol 2 as Python 2 wrote it, with byte strings (opcode U)."""
 
     def text(word):
         data = word.encode()
@@ -44,19 +44,19 @@ class Evil:
 
 
 @pytest.mark.parametrize("what", [(os.system, ("touch hacked",)), (eval, ("1+1",)), (np.load, ("x",)), (open, ("x",))])
-def test_anything_else_is_refused_and_not_run(tmp_path, monkeypatch, what):
+def test_anything_else_is_rejected_and_not_run(tmp_path, monkeypatch, what):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "p.pkl").write_bytes(pickle.dumps((("a",), Evil(what))))
-    with pytest.raises(FormatError, match=r"no Polyglot vectors \(expected an array of numbers, found"):
+    with pytest.raises(FormatError, match=r"not a file of Polyglot vectors \(expected an array of numbers, found"):
         read_polyglot("p.pkl")
     (tmp_path / "p.pkl").write_bytes(pickle.dumps((Evil(what), np.zeros((1, 1)))))
-    with pytest.raises(FormatError, match=r"no Polyglot vectors"):
+    with pytest.raises(FormatError, match=r"not a file of Polyglot vectors"):
         read_polyglot("p.pkl")
     assert not (tmp_path / "hacked").exists()
 
 
-def test_what_is_no_pickle(tmp_path):
+def test_not_a_pickle(tmp_path):
     for content in (b"", b"word 1 2 3\n", b"\x80\x02K\x01.", struct.pack("<I", 7)):
         (tmp_path / "p.pkl").write_bytes(content)
-        with pytest.raises(FormatError, match=r"no Polyglot vectors|the pickle is damaged"):
+        with pytest.raises(FormatError, match=r"not a file of Polyglot vectors|the pickle is damaged"):
             read_polyglot(tmp_path / "p.pkl")

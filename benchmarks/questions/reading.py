@@ -1,6 +1,6 @@
-"""A word2vec text file of 1 GB (333,333 words x 300), read. Best of two, as gensim takes minutes.
+"""Reading a word2vec text file of 1 GB (333,333 words x 300). Best of two, as gensim takes minutes.
 
-pbos uses the threads it likes, gensim has one. "difference" is the largest one between the two matrices.
+Both use one thread. "difference" is the largest difference between the two matrices.
 """
 
 from __future__ import annotations

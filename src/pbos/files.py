@@ -1,4 +1,4 @@
-"""Opening files whatever their compression, and writing them whole or not at all."""
+"""Opening files with any compression, and writing them completely or not at all."""
 
 from __future__ import annotations
 
@@ -16,114 +16,25 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any, BinaryIO, cast
+from typing import Any, BinaryIO, cast
 
 from pbos.errors import FormatError, MissingExtraError, PbosWarning
 
+PathLike = str | os.PathLike[str]
+Line = tuple[int, str]  # its number, from 1, and its text
+
+BOM = b"\xef\xbb\xbf"
 MAGIC = {b"\x1f\x8b": "gz", b"BZh": "bz2", b"\xfd7zXZ\x00": "xz", b"\x28\xb5\x2f\xfd": "zst"}
 PARQUET, ARROW = (".parquet", ".pq"), (".arrow", ".feather", ".ipc")
 
 
-def is_table(path: str | os.PathLike[str]) -> bool:
-    """Tell by its name whether a file is a table: Parquet or Arrow (Feather).
+def is_table(path: PathLike) -> bool:
+    """Return whether the name of a file is that of a table: Parquet or Arrow (Feather).
 
     >>> is_table("words.parquet"), is_table("words.txt")
     (True, False)
     """
     return Path(path).suffix in PARQUET + ARROW
-
-
-def compression(head: bytes) -> str | None:
-    """Name the compression a file's first bytes announce: gz, bz2, xz, zst or None."""
-    return next((name for magic, name in MAGIC.items() if head.startswith(magic)), None)
-
-
-def zstandard() -> Any:
-    """Import the zstandard library, or say which extra brings it."""
-    try:
-        import zstandard
-    except ImportError:
-        raise MissingExtraError("reading or writing .zst files", "zstd") from None
-    return zstandard
-
-
-@contextmanager
-def open_bytes(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """Open a file for reading bytes; gz, bz2, xz and zst are recognised by content, not by name.
-
-    Compressed data that is damaged or cut short raises a FormatError, at the latest when the end is reached.
-    """
-    with Path(path).open("rb") as raw:
-        kind = compression(raw.peek(6))
-        if kind is None:
-            yield raw
-            return
-        stream: IO[bytes]
-        if kind == "gz":
-            stream = cast(IO[bytes], gzip.open(raw))
-        elif kind == "bz2":
-            stream = bz2.open(raw)
-        elif kind == "xz":
-            stream = lzma.open(raw)
-        else:
-            stream = cast(IO[bytes], ZstdReader(raw))
-        with io.BufferedReader(cast(io.RawIOBase, stream), buffer_size=1 << 20) as buffered, damage_named(path):
-            yield cast(BinaryIO, buffered)
-
-
-class ZstdReader(io.RawIOBase):
-    """Decompress zst frames; unlike the library's own reader, it raises EOFError where the last frame is cut short."""
-
-    def __init__(self, raw: BinaryIO) -> None:
-        self.chunks = self.decompress(raw)
-        self.left = memoryview(b"")
-
-    def decompress(self, raw: BinaryIO) -> Iterator[bytes]:
-        """Yield the content, one chunk for each piece of compressed data."""
-        decompressor, library = None, zstandard()
-        while data := raw.read(1 << 17):
-            while data:
-                decompressor = decompressor or library.ZstdDecompressor().decompressobj()
-                yield decompressor.decompress(data)
-                data = decompressor.unused_data if decompressor.eof else b""
-                if decompressor.eof:
-                    decompressor = None
-        if decompressor is not None:
-            raise EOFError("zst data ended in the middle of a frame")
-
-    def readable(self) -> bool:
-        """Say yes, as io.BufferedReader asks."""
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        """Fill the buffer as far as the chunk at hand goes."""
-        while not self.left:
-            try:
-                self.left = memoryview(next(self.chunks))
-            except StopIteration:
-                return 0
-        size = min(len(buffer), len(self.left))
-        buffer[:size] = self.left[:size]
-        self.left = self.left[size:]
-        return size
-
-
-@contextmanager
-def damage_named(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Turn whatever a decompressor raises on bad data into one FormatError that names the file."""
-    try:
-        yield
-    except Exception as error:
-        damaged = (
-            isinstance(error, (EOFError, zlib.error, lzma.LZMAError))
-            or (isinstance(error, OSError) and error.errno is None)  # gzip and bz2; a disk's error has a number
-            or type(error).__name__ == "ZstdError"  # by name: the library is optional
-        )
-        if not damaged:
-            raise
-        raise FormatError(
-            f"{path}: the compressed data is damaged or cut short ({error}); copy or fetch the file again"
-        ) from error
 
 
 def warn(message: str) -> None:
@@ -134,16 +45,121 @@ def warn(message: str) -> None:
     warnings.warn(message, PbosWarning, stacklevel=level)
 
 
+# Reading --------------------------------------------------------------------------------------------------------------
+
+
+def read_lines(path: PathLike, *, encodings: tuple[str, ...] = ("UTF-8",), keep_blank: bool = False) -> list[Line]:
+    """Read the lines of a text file, maybe compressed; they end in LF, CRLF or CR. Encodings are tried in order."""
+    with open_bytes(path) as stream:
+        data = stream.read().removeprefix(BOM).replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    for encoding in encodings:
+        try:
+            text = data.decode(encoding)
+            break
+        except UnicodeDecodeError as error:
+            at = error.start
+    else:
+        line = data.count(b"\n", 0, at) + 1
+        raise FormatError(
+            f"{path}, line {line}: the byte 0x{data[at]:02x} is not {' or '.join(encodings)}; convert the file to UTF-8"
+        )
+    lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if keep_blank or line.strip(" \t")]
+    if not lines:
+        raise FormatError(f"{path}: the file is empty")
+    return lines
+
+
+@contextmanager
+def open_bytes(path: PathLike) -> Iterator[BinaryIO]:
+    """Open a file for reading bytes; gz, bz2, xz and zst are recognized by content, not by name.
+
+    Compressed data that is damaged or cut short raises FormatError, at the latest when the end is reached.
+    """
+    with Path(path).open("rb") as raw:
+        kind = compression(raw.peek(6))
+        if kind is None:
+            yield raw
+            return
+        openers: dict[str, Any] = {"gz": gzip.open, "bz2": bz2.open, "xz": lzma.open, "zst": ZstdReader}
+        with io.BufferedReader(openers[kind](raw), buffer_size=1 << 20) as stream:
+            try:
+                yield cast(BinaryIO, stream)
+            except Exception as error:
+                if not is_damage(error):
+                    raise
+                raise FormatError(
+                    f"{path}: the compressed data is damaged or cut short ({error}); copy or download the file again"
+                ) from error
+
+
+def is_damage(error: Exception) -> bool:
+    """Return whether an error is one that decompressors raise on bad data."""
+    if isinstance(error, OSError):
+        return error.errno is None  # from gzip and bz2; errors of a disk have a number
+    return isinstance(error, (EOFError, zlib.error, lzma.LZMAError)) or type(error).__name__ == "ZstdError"
+
+
+def compression(head: bytes) -> str | None:
+    """Return the compression that the first bytes of a file stand for: gz, bz2, xz, zst or None."""
+    return next((name for magic, name in MAGIC.items() if head.startswith(magic)), None)
+
+
+def zstandard() -> Any:
+    """Return the zstandard library."""
+    try:
+        import zstandard
+    except ImportError:
+        raise MissingExtraError("reading or writing .zst files", "zstd") from None
+    return zstandard
+
+
+class ZstdReader(io.RawIOBase):
+    """Decompresses zst frames; unlike the library's own reader, raises EOFError if the last frame is cut short."""
+
+    def __init__(self, raw: BinaryIO) -> None:
+        self.chunks = self.decompress(raw)
+        self.left = memoryview(b"")
+
+    def decompress(self, raw: BinaryIO) -> Iterator[bytes]:
+        """Yield the content in chunks that are not empty."""
+        decompressor, library = None, zstandard()
+        while data := raw.read(1 << 17):
+            while data:
+                decompressor = decompressor or library.ZstdDecompressor().decompressobj()
+                if chunk := decompressor.decompress(data):
+                    yield chunk
+                data = decompressor.unused_data if decompressor.eof else b""
+                if decompressor.eof:
+                    decompressor = None
+        if decompressor is not None:
+            raise EOFError("zst data ended in the middle of a frame")
+
+    def readable(self) -> bool:
+        """Return True, as io.BufferedReader requires."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill the buffer from the current chunk."""
+        self.left = self.left or memoryview(next(self.chunks, b""))
+        size = min(len(buffer), len(self.left))
+        buffer[:size] = self.left[:size]
+        self.left = self.left[size:]
+        return size
+
+
+# Writing --------------------------------------------------------------------------------------------------------------
+
+
 def sibling(target: Path) -> Path:
-    """Return a new, hidden name beside a file or folder, for what is not whole yet."""
+    """Return a new, hidden name next to a file or folder, for what is not complete yet."""
     return target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp")
 
 
 @contextmanager
-def write_whole(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """Write a file that appears only when whole: a temporary sibling, synced, then renamed.
+def write_whole(path: PathLike) -> Iterator[BinaryIO]:
+    """Write a file that appears only when it is complete: a temporary sibling, synced, then renamed.
 
-    The suffix chooses the compression (.gz, .bz2, .xz, .zst). When the block raises, nothing is left behind.
+    The suffix chooses the compression (.gz, .bz2, .xz, .zst). If the block raises, nothing is left behind.
     """
     target = Path(path)
     temporary = sibling(target)
@@ -165,7 +181,7 @@ def compressed(raw: BinaryIO, suffix: str) -> Iterator[BinaryIO]:
     """Wrap an open file so that what is written is compressed as the suffix says."""
     stream: Any
     if suffix == ".gz":
-        stream = gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0)  # no name, no time: same bytes each run
+        stream = gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0)  # no name, no time: reproducible
     elif suffix == ".bz2":
         stream = bz2.open(raw, "wb")
     elif suffix == ".xz":
@@ -181,9 +197,9 @@ def compressed(raw: BinaryIO, suffix: str) -> Iterator[BinaryIO]:
 
 @contextmanager
 def write_whole_folder(target: Path) -> Iterator[Path]:
-    """Fill a folder that appears only when whole: a temporary sibling, synced, then put in place in one step.
+    """Fill a folder that appears only when it is complete: a temporary sibling, synced, then renamed.
 
-    A folder that is already there stays until then. When the block raises, nothing is left behind.
+    A folder that already exists stays until then. If the block raises, nothing is left behind.
     """
     temporary = sibling(target)
     temporary.mkdir()
@@ -195,27 +211,22 @@ def write_whole_folder(target: Path) -> Iterator[Path]:
         put_in_place(temporary, target)
         sync(target.parent)
     finally:
-        shutil.rmtree(temporary, ignore_errors=True)  # what was there before, or what failed
+        shutil.rmtree(temporary, ignore_errors=True)  # the old folder after an exchange, or an incomplete one
 
 
 def put_in_place(temporary: Path, target: Path) -> None:
-    """Rename a folder to its place in one step; if a folder is there, exchange the two."""
-    if target.exists() and any(target.iterdir()):
-        if exchange(temporary, target):
-            return
-        # Without an exchange there is a moment in which the old folder has moved away and the new one is not there yet.
-        old = temporary.with_suffix(".old")
+    """Rename a folder to its final name; if there is a folder of that name, exchange the two."""
+    if not target.exists():
+        temporary.rename(target)
+    elif not exchange(temporary, target):
+        old = temporary.with_suffix(".old")  # not atomic: for a moment there is no folder of that name
         target.rename(old)
         temporary.rename(target)
         shutil.rmtree(old, ignore_errors=True)
-    else:
-        if target.exists() and sys.platform == "win32":
-            target.rmdir()  # POSIX renames over an empty folder
-        temporary.rename(target)
 
 
 def exchange(first: Path, second: Path) -> bool:
-    """Swap two folders atomically; False where the system cannot."""
+    """Swap two folders atomically; return False if the system cannot."""
     if sys.platform == "win32":
         return False
     libc: Any = ctypes.CDLL(None, use_errno=True)
@@ -228,10 +239,10 @@ def exchange(first: Path, second: Path) -> bool:
 
 
 def sync(path: Path) -> None:
-    """Have the system write a file or a folder's entries to disk (folders: where it knows how)."""
+    """Write a file or the entries of a folder to disk (Windows cannot sync folders)."""
     if path.is_dir() and sys.platform == "win32":
         return
-    handle = os.open(path, os.O_RDONLY)
+    handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)  # Windows syncs only what may be written
     try:
         os.fsync(handle)
     finally:

@@ -50,7 +50,7 @@ def find_device(name: str) -> Any:
 
 
 def what_is_missing(name: str) -> str | None:
-    """Try a small product on a device; return why it cannot be used, if so."""
+    """Try a small product on a device; return the reason if it cannot be used."""
     if torch is None:
         return f'the device "{name}" needs PyTorch, which is not installed (pip install "pbos[torch]")'
     try:
@@ -64,13 +64,12 @@ def what_is_missing(name: str) -> str | None:
 
 
 class DeviceRidge:
-    """The equations of `pbos.solvers.Ridge`, held and solved on a device.
+    """The equations of `pbos.solvers.Ridge`, stored and solved on a device.
 
-    Let B be the shared columns, each word's weights times the root of its share. Solved is
-    (B'B + lam I) S = B' (root of the share * targets), by the same conjugate gradients with the same preconditioner and
-    the same rule when to stop. As |B d|² + lam |d|² is the curvature along d, the step is known before the product with
-    B', which is then taken from the residual on the spot: a dimension takes three numbers a column, one for each of
-    S, residual and direction, and two a word.
+    Let B be the shared columns, with each word's weights multiplied by the root of its share. This solves (B'B + lam I)
+    S = B' (root of the share * targets) by the same conjugate gradients, preconditioner and stopping rule. The
+    curvature along d is |B d|² + lam |d|², so the step is known before the product with B', which is subtracted from
+    the residual directly. A dimension needs three numbers per column (S, residual, direction) and two per word.
     """
 
     def __init__(
@@ -89,16 +88,16 @@ class DeviceRidge:
         """Copy the equations to the device.
 
         Args:
-            indptr: With `indices` and `data`: the shared columns' weights, (n_words, n_shared) in CSR form.
+            indptr: With `indices` and `data`: the weights of the shared columns, (n_words, n_shared) in CSR form.
             indices: See `indptr`.
             data: See `indptr`.
-            n_shared: How many columns are shared.
+            n_shared: The number of shared columns.
             private: The weight of each word's private column; 0 for none.
-            order: Which of the given words each row is.
-            new_column: For each column asked for, which of the solved ones it is: first the shared, then the private
-                ones in the order of their words.
-            factor: What to multiply it by.
-            device: PyTorch's device, or its name.
+            order: The position of each row among the given words.
+            new_column: The solved column of each output column: first the shared ones, then the private ones in the
+                order of their words.
+            factor: The factor of each output column.
+            device: The PyTorch device, or its name.
         """
         self.device = torch.device(device)
         self._shape = private.size, n_shared
@@ -120,15 +119,15 @@ class DeviceRidge:
         memory: int | None = None,
         on_slice: Callable[[int], None] = lambda dims: None,
     ) -> tuple[FloatMatrix, int, float, float]:
-        """Return the vectors, the most iterations a slice took, and the squared norms of residual and right side.
+        """Return the vectors, the most iterations of a slice, and the squared norms of residual and right side.
 
         Args:
             targets: The words' given vectors, (n_words, dims).
-            lam: The strength of the penalty.
-            tolerance: When to stop: with a residual of this share of the right side, in every slice of the dimensions.
-            max_iterations: When to stop at the latest.
-            memory: How many bytes to use on the device, besides the equations; it decides how many dimensions are
-                solved side by side. None for a share of what is free.
+            lam: The ridge penalty.
+            tolerance: Stop when the relative residual of a slice of dimensions is at most this.
+            max_iterations: Stop after this many iterations.
+            memory: Bytes to use on the device, besides the equations; determines how many dimensions are solved
+                together. None for a share of the free memory.
             on_slice: Called with a number of dimensions when they are done.
         """
         dims = targets.shape[1]
@@ -141,7 +140,7 @@ class DeviceRidge:
             given = self._given(targets[:, some])
             solved, found = self._solve_slice(matrices, given, roots, rates, lam, tolerance, max_iterations)
             self._put(solved, vectors[:, some])
-            del given, solved  # before the next slice needs their memory
+            del given, solved  # frees memory for the next slice
             iterations, left, goal = max(iterations, found[0]), left + found[1], goal + found[2]
             on_slice(some.stop - some.start)
         return vectors, iterations, left, goal
@@ -155,7 +154,7 @@ class DeviceRidge:
         return b, csr(indptr, indices, roots.index_select(0, indices).mul_(data), self._shape[::-1])
 
     def _slices(self, dims: int, memory: int | None) -> Iterator[slice]:
-        """Cut the dimensions into slices of about the same size that fit the memory."""
+        """Yield slices of the dimensions, of about the same size, that fit the memory."""
         n_words, n_shared = self._shape
         memory = free_memory(self.device) if memory is None else memory
         a_dimension = 4 * (3 * n_shared + self._private_words.numel() + 2 * n_words)
@@ -163,7 +162,7 @@ class DeviceRidge:
         most = max(min((memory - 4 * SQUARED) // max(a_dimension, 1), INDEXED // rows), 1)
         n_slices = -(-dims // most)
         size = -(-dims // n_slices)
-        size += -size % 4 if size + -size % 4 <= most else 0  # rows of whole 16 bytes are read faster
+        size += -size % 4 if size + -size % 4 <= most else 0  # rows that are a multiple of 16 bytes are read faster
         for first in range(0, dims, size):
             yield slice(first, min(first + size, dims))
 
@@ -175,7 +174,7 @@ class DeviceRidge:
         return given.index_select(0, self._order)
 
     def _put(self, solved: Tensor, vectors: FloatMatrix) -> None:
-        """Write the vectors of all columns asked for, from those that were solved."""
+        """Write the vectors of all output columns, from those that were solved."""
         for rows in blocks(len(vectors), vectors.shape[1], COPIED):
             block = solved.index_select(0, self._new_column[rows]).mul_(self._factor[rows, None])
             copy_to_host(block, vectors[rows])
@@ -190,7 +189,7 @@ class DeviceRidge:
         tolerance: float,
         max_iterations: int,
     ) -> tuple[Tensor, tuple[int, float, float]]:
-        """Solve for some dimensions; return the vectors of shared and private columns, and what the solver reports."""
+        """Solve for some dimensions; return the vectors of shared and private columns, and the report of the solver."""
         n_shared = self._shape[1]
         solved = given.new_zeros(n_shared + self._private_words.numel(), given.shape[1])
         words = given * roots[:, None]
@@ -198,7 +197,7 @@ class DeviceRidge:
         if self._rows[2].numel():
             shared = solved[:n_shared]
             found = conjugate_gradients(*matrices, lam, words, shared, tolerance, max_iterations)
-            multiply(csr(*self._rows, self._shape), shared, given, subtract=True)  # the errors they leave
+            multiply(csr(*self._rows, self._shape), shared, given, subtract=True)  # the remaining errors
         chosen = given.index_select(0, self._private_words)
         torch.mul(chosen, rates[self._private_words, None], out=solved[n_shared:])
         return solved, found
@@ -207,11 +206,11 @@ class DeviceRidge:
 def conjugate_gradients(
     b: Tensor, transpose: Tensor, lam: float, words: Tensor, vectors: Tensor, tolerance: float, max_iterations: int
 ) -> tuple[int, float, float]:
-    """Solve (B'B + lam I) vectors = B' words, in place; `vectors` is zero at first, `words` is used up.
+    """Solve (B'B + lam I) vectors = B' words, in place; `vectors` must be zero, `words` is overwritten.
 
-    Preconditioned by the diagonal (Jacobi). Ends when the residual, over all dimensions, is at most `tolerance` times
-    the right side, or after max_iterations. Returns the number of iterations, and the squared norms of the residual and
-    of the right side.
+    Uses the Jacobi preconditioner. Stops when the residual over all dimensions is at most `tolerance` times the right
+    side, or after max_iterations. Returns the number of iterations, and the squared norms of the residual and of the
+    right side.
     """
     residual = torch.zeros_like(vectors)
     multiply(transpose, words, residual)
@@ -236,12 +235,12 @@ def conjugate_gradients(
         residual.addcmul_(direction, step, value=-lam)
         before, scaled = scaled, squared_norms(residual, roots)
         ratio = quotient(scaled, before)
-        residual_norm = float(squared_norms(residual).sum())  # the only time to wait for the device
+        residual_norm = float(squared_norms(residual).sum())  # the only wait for the device
     return max_iterations, residual_norm, goal
 
 
 def squared_norms(matrix: Tensor, factors: Tensor | None = None) -> Tensor:
-    """Return for each column of a matrix the squared norm, its rows multiplied by factors."""
+    """Return the squared norm of each column of a matrix, with its rows multiplied by factors."""
     if factors is None:
         return torch.linalg.vector_norm(matrix, dim=0).square_()
     total = matrix.new_zeros(matrix.shape[1])
@@ -256,7 +255,7 @@ def quotient(above: Tensor, below: Tensor) -> Tensor:
 
 
 def csr(indptr: Tensor, indices: Tensor, data: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """Return PyTorch's sparse matrix; that it is sound is not checked."""
+    """Return a PyTorch sparse matrix, without checking its arrays."""
     return torch.sparse_csr_tensor(indptr, indices, data, size=shape, check_invariants=False)
 
 
@@ -266,8 +265,8 @@ def squared(matrix: Tensor) -> Tensor:
 
 
 def multiply(matrix: Tensor, dense: Tensor, out: Tensor, *, subtract: bool = False) -> None:
-    """Write a sparse matrix times a dense one into `out`, or subtract it from there."""
-    # `@` would do the same with two more matrices of the size of the result.
+    """Write a sparse matrix times a dense one into `out`, or subtract it from `out`."""
+    # `@` would need two more matrices of the size of the result.
     torch.addmm(out, matrix, dense, beta=1 if subtract else 0, alpha=-1 if subtract else 1, out=out)
 
 
@@ -282,28 +281,28 @@ def transposed(indptr: Tensor, indices: Tensor, data: Tensor, n_columns: int) ->
 
 
 def free_memory(device: Any) -> int:
-    """Return how many bytes a solve may use on a device."""
+    """Return the number of bytes to use on a device."""
     if device.type != "cuda":
         return MEMORY_ELSEWHERE
     free, _ = torch.cuda.mem_get_info(device)
-    kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)  # by PyTorch, for what comes next
+    kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)  # cached by PyTorch
     return int(MEMORY_SHARE * (free + kept))
 
 
 def blocks(n_rows: int, n_columns: int, numbers: int) -> Iterator[slice]:
-    """Cut the rows of a matrix into blocks of at most so many numbers, but at least a row."""
+    """Yield slices of the rows of a matrix with at most `numbers` numbers each, but at least one row."""
     size = max(numbers // max(n_columns, 1), 1)
     for first in range(0, n_rows, size):
         yield slice(first, min(first + size, n_rows))
 
 
 def moved(array: Array, device: Any) -> Tensor:
-    """Return an array on a device; on the CPU, it may be the array itself."""
+    """Return an array on a device; on the CPU it may share memory with the array."""
     return torch.from_numpy(array if array.flags.writeable else array.copy()).to(device)
 
 
 def copy_to_device(array: FloatMatrix, device: Any) -> Tensor:
-    """Copy a float matrix of any layout; by way of page-locked memory, which PyTorch keeps for the next copy."""
+    """Copy a float matrix of any layout to a device, through page-locked memory, which PyTorch caches."""
     staged = torch.empty(array.shape, pin_memory=device.type == "cuda")
     staged.numpy()[...] = array
     return staged.to(device)
@@ -314,4 +313,4 @@ def copy_to_host(tensor: Tensor, out: FloatMatrix) -> None:
     staged = tensor
     if tensor.device.type == "cuda":
         staged = torch.empty(tensor.shape, pin_memory=True).copy_(tensor)
-    torch.from_numpy(out).copy_(staged)  # by PyTorch, as it uses all cores
+    torch.from_numpy(out).copy_(staged)  # PyTorch uses all cores

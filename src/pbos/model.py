@@ -89,15 +89,17 @@ class Model(Segmenter):
             missing: What to do with missing words (None, NaN, empty): "error", or "zeros" for zero vectors.
         """
         if isinstance(words, str):
-            return self.embed([words], exact=exact, missing=missing)[0]  # type: ignore[no-any-return]
-        if missing != "error":
-            return self._embed_present(as_words(words, blank_missing=True), missing, out, threads=threads, exact=exact)
-        words = as_words(words)
-        out = self._checked(out, len(words)) if out is not None else np.empty((len(words), self.dims), np.float32)
-        self.subwords.embed(words, self.subword_vectors, out, threads)
-        if exact:
-            self._put_given_vectors(words, out)
-        return out
+            words, one = [words], True
+        else:
+            words, one = as_words(words, blank_missing=missing != "error"), False
+        out = np.empty((len(words), self.dims), np.float32) if out is None else self._checked(out, len(words))
+        if missing != "error" and not all(words):
+            self._embed_present(words, missing, out, threads, exact)
+        else:
+            self.subwords.embed(words, self.subword_vectors, out, threads)
+            if exact:
+                self._put_given_vectors(words, out)
+        return out[0] if one else out
 
     def _checked(self, out: FloatMatrix, n_words: int) -> FloatMatrix:
         if out.shape != (n_words, self.dims) or out.dtype != np.float32 or not out.flags.c_contiguous:
@@ -106,16 +108,12 @@ class Model(Segmenter):
         return out
 
     def _embed_present(
-        self, words: list[str], missing: str, out: FloatMatrix | None, **options: Any
-    ) -> npt.NDArray[np.float32]:
+        self, words: list[str], missing: str, out: FloatMatrix, threads: int | None, exact: bool
+    ) -> None:
         check_choice("missing", missing, MISSING)
         present = [at for at, word in enumerate(words) if word]
-        if len(present) == len(words):
-            return self.embed(words, out=out, **options)
-        out = np.empty((len(words), self.dims), np.float32) if out is None else self._checked(out, len(words))
         out[:] = 0
-        out[present] = self.embed([words[at] for at in present], **options)
-        return out
+        out[present] = self.embed([words[at] for at in present], threads=threads, exact=exact)
 
     def _put_given_vectors(self, words: list[str], out: FloatMatrix) -> None:
         if self._target_vectors is None:
@@ -416,4 +414,4 @@ def largest(values: npt.NDArray[np.float32], n: int) -> list[int]:
     """
     n = max(min(n, values.size), 0)
     best = np.argpartition(-values, n - 1)[:n] if 0 < n < values.size else np.arange(values.size)
-    return best[np.lexsort((best, -values[best]))].tolist()[:n]  # type: ignore[no-any-return]
+    return best[np.lexsort((best, -values[best]))].tolist()[:n]

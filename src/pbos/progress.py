@@ -1,4 +1,4 @@
-"""Progress bars: on stderr, on a terminal only, gone when done."""
+"""Progress bars on stderr; they disappear when done."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ Advance = Callable[..., None]
 
 @contextmanager
 def progress(label: str, total: float | None, show: bool | None = None) -> Iterator[Advance]:
-    """Show a bar for a long step.
+    """Show a bar during a long task.
 
     Args:
         label: What is being done, in two or three words.
-        total: The number of steps, or None where it is not known.
+        total: The number of steps, or None if it is not known.
         show: True, False, or None for "only if stderr is a terminal".
 
     Yields:
-        A function to call with the number of steps just done and, if wanted, a short note.
+        A function to call with the number of steps just done and optionally a short note.
     """
     if not (sys.stderr.isatty() if show is None else show):
         yield lambda steps, note="": None

@@ -101,26 +101,31 @@ class Subwords:
 
     def embed(self, words: list[str], vectors: SubwordVectors, out: FloatMatrix, threads: int | None = None) -> None:
         """Write the vectors of words into out, (n_words, dims); a word that is repeated is embedded once per chunk."""
-        nodes, form = self._nodes, self.spelling.normalization
+        nodes = self._nodes  # unpacked before there are threads
+
+        def embed_distinct(some: list[str], first: int, place: FloatMatrix) -> None:
+            codes = encode(normalize(some, self.spelling.normalization), self.spelling, first)
+            embed_words(nodes, self._weighing, *codes, *vectors.kernel_arguments, place)
 
         def embed_chunk(chunk: slice) -> None:
             some, place = words[chunk], out[chunk]
-            distinct = dict.fromkeys(some)
+            distinct = list(dict.fromkeys(some))
             if 2 * len(distinct) > len(some):
-                codes = encode(normalize(some, form), self.spelling, chunk.start)
-                embed_words(nodes, self._weighing, *codes, *vectors.kernel_arguments, place)
+                embed_distinct(some, chunk.start, place)
                 return
+            composed = np.empty((len(distinct), out.shape[1]), np.float32)
             try:
-                codes = encode(normalize(list(distinct), form), self.spelling)
+                embed_distinct(distinct, 0, composed)
             except InputError:
                 encode(some, self.spelling, chunk.start)  # raises with the position among all words
                 raise
-            composed = np.empty((len(distinct), out.shape[1]), np.float32)
-            embed_words(nodes, self._weighing, *codes, *vectors.kernel_arguments, composed)
             rows = dict(zip(distinct, range(len(distinct)), strict=True))
             np.take(composed, [rows[word] for word in some], axis=0, out=place)
 
-        map_chunks(embed_chunk, len(words), threads)
+        if len(words) == 1:
+            embed_distinct(words, 0, out)
+        else:
+            map_chunks(embed_chunk, len(words), threads)
 
     def segment(self, words: list[str], n: int, threads: int | None = None) -> list[list[Segmentation]]:
         """Return the n most probable segmentations of each word, best first."""
@@ -256,14 +261,22 @@ def as_segmentations(
     cuts: npt.NDArray[np.int32],
 ) -> list[list[Segmentation]]:
     """Turn the arrays of `segmentations_of_words` into segmentations of words, given without marks."""
+    if len(words) == 1:  # loops are faster than arrays
+        (word,), places = words, cuts.tolist()
+        parts = [places[first:last] for first, last in itertools.pairwise(indptr.tolist())]
+        pieces = [tuple([word[begin:end] for begin, end in itertools.pairwise(part)]) for part in parts]
+        return [list(map(Segmentation, pieces, probabilities.tolist()))]
     is_first, is_last = np.zeros((2, cuts.size), np.bool_)
     is_first[indptr[:-1]] = is_last[indptr[1:] - 1] = True
     sizes = np.diff(indptr) - 1  # pieces per segmentation
     of_word = np.repeat(np.arange(len(words)), np.diff(word_indptr))
     begins, ends = cuts[~is_last].tolist(), cuts[~is_first].tolist()
     spelled = map(words.__getitem__, np.repeat(of_word, sizes).tolist())
-    pieces = [word[begin:end] for word, begin, end in zip(spelled, begins, ends, strict=True)]
+    all_pieces = [word[begin:end] for word, begin, end in zip(spelled, begins, ends, strict=True)]
     bounds = np.concatenate([[0], np.cumsum(sizes)]).tolist()
-    tuples = [tuple(pieces[first:last]) for first, last in itertools.pairwise(bounds)]
-    found = list(map(Segmentation, tuples, probabilities.tolist()))
+    tuples = [tuple(all_pieces[first:last]) for first, last in itertools.pairwise(bounds)]
+    pairs = zip(tuples, probabilities.tolist(), strict=True)
+    found = list(
+        map(tuple.__new__, itertools.repeat(Segmentation), pairs)
+    )  # Segmentation(*pair), without a Python call
     return [found[first:last] for first, last in itertools.pairwise(word_indptr.tolist())]

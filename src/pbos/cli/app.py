@@ -91,15 +91,11 @@ COMMANDS: tuple[Callable[..., None], ...] = (
 MEASURES: tuple[Callable[..., None], ...] = (
     evaluation.data,
     evaluation.similarity,
-    evaluation.multilingual,
-    evaluation.segmentation,
     evaluation.affix,
     evaluation.tagging,
     evaluation.heldout,
-    evaluation.speed,
-    evaluation.reproduce,
 )
-measure = typer.Typer(help="Measure models on the paper's tasks, and write its tables.", no_args_is_help=True)
+measure = typer.Typer(help="Evaluate models on the paper's tasks, or on your own data.", no_args_is_help=True)
 for command in COMMANDS:
     app.command()(guarded(command))
 for command in MEASURES:

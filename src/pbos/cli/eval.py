@@ -1,4 +1,4 @@
-"""Commands that measure models: pbos eval ... (extra `eval`)."""
+"""Commands that evaluate models: pbos eval ... (extra `eval`)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pbos.cli.common import JsonOption, ModelOption, lines_of, load_model, note, prepare, write, write_json
+from pbos.cli.common import JsonOption, ModelOption, load_model, prepare, write, write_json
 from pbos.cli.look import CountsOption
 
 if TYPE_CHECKING:
@@ -15,12 +15,14 @@ if TYPE_CHECKING:
 
 DataOption = Annotated[
     Path | None,
-    typer.Option("--data", envvar="PBOS_DATA", metavar="DIR", help="Where the data sets are."),
+    typer.Option("--data", envvar="PBOS_DATA", metavar="DIR", help="The folder of data sets."),
 ]
 
 
 def data(data: DataOption = None, json: JsonOption = False) -> None:
-    """List the data sets: which are there, which are missing, and where they come from.
+    """List the data sets: name, local path or "missing", description and web page.
+
+    A missing data set is downloaded when it is first used, if that is possible without an account.
 
     \b
     Examples:
@@ -31,90 +33,58 @@ def data(data: DataOption = None, json: JsonOption = False) -> None:
 
     for entry, path in datasets.available(data):
         if json:
-            where = {"path": path and str(path), "address": entry.address}
-            write_json({"name": entry.name, **where, "licence": entry.licence})
+            write_json({"name": entry.name, "path": path and str(path), "page": entry.page, "license": entry.license})
         else:
-            write(f"{entry.name}\t{path or 'missing'}\t{entry.description}\t{entry.address}")
+            write(f"{entry.name}\t{path or 'missing'}\t{entry.description}\t{entry.page}")
 
 
 def similarity(
-    files: Annotated[
-        list[Path] | None, typer.Argument(metavar="FILE", help="Your own pairs: word, word, score.")
+    sets: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="SET", help="Names of data sets, or files of your own with word, word, score in each line."
+        ),
     ] = None,
     model: ModelOption = None,
-    targets: Annotated[Path | None, typer.Option(metavar="VECTORS", help="Measure word vectors alone.")] = None,
+    targets: Annotated[
+        Path | None, typer.Option(metavar="VECTORS", help="Evaluate word vectors instead of a model.")
+    ] = None,
     data: DataOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Measure word similarity: Spearman's rho x 100 on WS353, RareWord, Card-660 and SimLex-999, or on your own pairs.
+    """Evaluate word similarity: Spearman's rho x 100, by default on WS353, RareWord, Card-660 and SimLex999.
+
+    WS353, WS353-rel, WS353-sim and SimLex999 also exist in English, German, Italian and Russian, rated anew: WS353-en,
+    SimLex999-de and so on.
 
     \b
     Examples:
       pbos eval similarity --data my-data
-      pbos eval similarity -m my-model pairs.tsv
-      pbos eval similarity --targets vectors.vec pairs.tsv
+      pbos eval similarity WS353-de SimLex999-de -m my-german-model
+      pbos eval similarity pairs.tsv -m my-model
+      pbos eval similarity pairs.tsv --targets vectors.vec
     """
-    from pbos.evaluation import datasets, words
-
     prepare()
-    embedder: Embedder = load_model(model) if targets is None else _targets(targets)
-    if files:
-        benchmarks = {file.name: datasets.read_pairs(file) for file in files}
-    else:
-        benchmarks = {name: datasets.pairs(name, data) for name in ("WS353", "RareWord", "Card-660", "SimLex999")}
-    for name, pairs in benchmarks.items():
-        _show(words.similarity(embedder, pairs, name), json)
+    from pbos.evaluation import datasets, words
+    from pbos.vectors import WordVectors
 
-
-LanguageArgument = Annotated[str, typer.Argument(metavar="LANGUAGE", help="A language code, such as de.")]
-
-
-def multilingual(
-    language: LanguageArgument, model: ModelOption = None, data: DataOption = None, json: JsonOption = False
-) -> None:
-    """Measure word similarity in another language: en, de, it or ru.
-
-    \b
-    Examples:
-      pbos eval multilingual de -m my-german-model
-    """
-    from pbos.evaluation import words
-
-    for result in words.multilingual(load_model(model), language, data):
-        _show(result, json)
-
-
-def segmentation(model: ModelOption = None, counts: CountsOption = None, json: JsonOption = False) -> None:
-    """Show Table 1 of the paper: the segmentations and weights of four words.
-
-    \b
-    Examples:
-      pbos eval segmentation --counts unigram_freq.csv
-    """
-    from pbos.cli.look import segmenter_of
-    from pbos.evaluation import words
-
-    result = words.segmentation(segmenter_of(model, counts))
-    if json:
-        write_json(result.to_dict())
-        return
-    for word, found in result.details["words"].items():
-        for kind, items in found.items():
-            for text, share in items:
-                write(f"{word}\t{kind}\t{text}\t{share:.3f}")
+    embedder: Embedder = load_model(model) if targets is None else words.Targets(WordVectors.read(targets))
+    for name in sets or datasets.ENGLISH:
+        if Path(name).is_file():
+            pairs, label = datasets.read_pairs(name), Path(name).name
+        else:
+            pairs, label = datasets.pairs(name, data), datasets.get(name).name
+        _show(words.similarity(embedder, pairs, label), json)
 
 
 def affix(
-    model: ModelOption = None,
-    counts: CountsOption = None,
-    data: DataOption = None,
-    json: JsonOption = False,
+    model: ModelOption = None, counts: CountsOption = None, data: DataOption = None, json: JsonOption = False
 ) -> None:
-    """Measure how well the weights find a word's affix.
+    """Evaluate how well the weights identify a word's affix: macro precision, recall and F1.
 
     \b
     Examples:
-      pbos eval affix --counts unigram_freq.csv
+      pbos eval affix --counts counts.csv
     """
     from pbos.cli.look import segmenter_of
     from pbos.evaluation import datasets, words
@@ -123,32 +93,37 @@ def affix(
 
 
 def tagging(
-    language: LanguageArgument, model: ModelOption = None, data: DataOption = None, json: JsonOption = False
+    language: Annotated[str, typer.Argument(metavar="LANGUAGE", help="A language code, such as de.")],
+    model: ModelOption = None,
+    data: DataOption = None,
+    json: JsonOption = False,
 ) -> None:
-    """Measure POS tagging on a Universal Dependencies treebank.
+    """Evaluate POS tagging on a Universal Dependencies treebank: accuracy on all words and on unknown words.
 
     \b
     Examples:
-      pbos eval tagging en
-      pbos eval tagging tr -m my-turkish-model
+      pbos eval tagging en --data my-data
+      pbos eval tagging tr --data my-data -m my-turkish-model
     """
     from pbos.evaluation import datasets
-    from pbos.evaluation.tagging import tagging as measure
+    from pbos.evaluation.tagging import tagging as evaluate
 
     loaded = load_model(model)
     train, test = (datasets.sentences(language, part, data) for part in ("train", "test"))
-    _show(measure(loaded, train, test, language=language, known=set(loaded.words)), json)
+    _show(evaluate(loaded, train, test, language=language, known=set(loaded.words)), json)
 
 
 def heldout(
-    vectors: Annotated[Path, typer.Argument(metavar="VECTORS", help="Word vectors to hide words of.")],
-    counts: Annotated[str | None, typer.Option("-c", "--counts", help="Word counts: a file, or a code.")] = None,
+    vectors: Annotated[Path, typer.Argument(metavar="VECTORS", help="Word vectors.")],
+    counts: Annotated[
+        str | None, typer.Option("-c", "--counts", help="Word counts: a file, or a language code.")
+    ] = None,
     preset: Annotated[str, typer.Option(help="default, pbos, pbos-n or bos.")] = "default",
-    number: Annotated[int, typer.Option("-n", "--number", min=20, help="How many words to hide.")] = 5000,
-    seed: Annotated[int, typer.Option(help="Fixes which.")] = 0,
+    number: Annotated[int, typer.Option("-n", "--number", min=20, help="How many words to hold out.")] = 5000,
+    seed: Annotated[int, typer.Option(help="Fixes the choice of words.")] = 0,
     json: JsonOption = False,
 ) -> None:
-    """Hide words at random, train on the others, and see how near the hidden words' vectors come.
+    """Hold out words at random, train on the others, and compare the held-out words' vectors with the true ones.
 
     \b
     Examples:
@@ -160,71 +135,6 @@ def heldout(
 
     given = pbos.WordVectors.read(vectors)
     _show(words.heldout(lambda kept: pbos.train(kept, counts, preset=preset), given, number, seed=seed), json)
-
-
-def speed(
-    words: Annotated[Path, typer.Argument(metavar="FILE", help="Words to embed, one a line (- for stdin).")],
-    model: ModelOption = None,
-    json: JsonOption = False,
-) -> None:
-    """Measure how long a word takes, one by one and in a batch, and how large the model is.
-
-    \b
-    Examples:
-      pbos eval speed words.txt -m my-model
-    """
-    from pbos.evaluation import words as tasks
-
-    _show(tasks.speed(load_model(model), list(lines_of(words)), dataset=words.name), json)
-
-
-def reproduce(
-    table: Annotated[str, typer.Argument(metavar="TABLE", help="Such as affix, similarity, tagging; or all.")] = "all",
-    row: Annotated[str | None, typer.Option(help="Compute one row only, by its name.")] = None,
-    data: DataOption = None,
-    cache: Annotated[Path, typer.Option(help="Where trained models and results are kept.")] = Path("results/.cache"),
-    output: Annotated[Path, typer.Option("-o", "--output", help="Where README.md and figures go.")] = Path("results"),
-    vectors: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Train on this file (also Polyglot's .pkl) instead of the targets."),
-    ] = None,
-    device: Annotated[str | None, typer.Option(help="For KVQ-FH: cpu or cuda.")] = None,
-    skip: Annotated[list[str] | None, typer.Option(help="Leave out rows of this model (repeat for more).")] = None,
-) -> None:
-    """Compute the paper's tables and write them, ours beside the paper's; goes on where it was stopped.
-
-    \b
-    Examples:
-      pbos eval reproduce affix
-      pbos eval reproduce all --skip kvq --skip fasttext
-      pbos eval reproduce --row similarity-minilm-en-pbos
-      pbos eval reproduce --row similarity-minilm-en-pbos --vectors GoogleNews.bin.gz -o originals
-      pbos eval reproduce --row similarity-selftrained-en-pbos --vectors polyglot-en.pkl -o originals
-    """
-    prepare()
-    from pbos.errors import InputError
-    from pbos.evaluation.report import write_report
-    from pbos.evaluation.reproduce import Workshop, read_rows
-    from pbos.progress import progress
-
-    workshop = Workshop(data, cache, originals=vectors, device=device)
-    rows = [one for one in read_rows(table if row is None else "all") if row in (None, one.name)]
-    rows = [one for one in rows if one.model not in (skip or [])]
-    if not rows:
-        raise InputError(f"no row is named {row!r}")
-    with progress("reproducing", len(rows)) as advance:
-        for one in rows:
-            workshop.run(one, show=lambda line: advance(0, note=line))
-            advance(1)
-    for file in write_report(workshop, output):
-        note(f"wrote {file}")
-
-
-def _targets(path: Path) -> Embedder:
-    from pbos.evaluation.baselines import Targets
-    from pbos.vectors import WordVectors
-
-    return Targets(WordVectors.read(path))
 
 
 def _show(result: Result, json: bool) -> None:

@@ -1,1 +1,1 @@
-"""Evaluation: the paper's tasks for any model, baselines, tables (extra `eval`). Imports pbos, never imported by it."""
+"""Evaluation of any model: word similarity, affix prediction, held-out words, POS tagging (extra `eval`)."""

@@ -1,35 +1,32 @@
-"""Data sets for evaluation: where each comes from, where it is looked for, and how it is read.
+"""Public data sets for evaluation: where each comes from, where pbos looks for it, and how it is read.
 
-In reading order: the entries and their list, finding them (a folder of yours, the cache, the public address), the
-functions that give a set's content by name, one reader for each kind of file.
+A data set is looked for in the folder you name (`data`, or the variable PBOS_DATA), then in the cache of downloads, and
+is downloaded if that is possible without an account.
 """
 
 from __future__ import annotations
 
 import difflib
-import gzip
 import hashlib
-import io
 import os
 import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from pbos.counts import WordCounts, at_commas, at_tabs, is_name, is_number
+from pbos.counts import at_commas, at_tabs, is_name, is_number
 from pbos.errors import FormatError, InputError, MissingExtraError
-from pbos.files import compression, open_bytes, write_whole
-from pbos.progress import progress
-from pbos.vectors import WordVectors
+from pbos.files import open_bytes
 
 PathLike = str | os.PathLike[str]
 Pair = tuple[str, str, float]  # two words and how similar people find them
 Sentence = list[tuple[str, str]]  # words and their tags
 
 VARIABLE = "PBOS_DATA"
-SAMPLE = 100  # lines looked at to find out how a file is laid out
+SAMPLE = 100  # lines inspected to find a file's columns
+ENGLISH = ("WS353", "RareWord", "Card-660", "SimLex999")
+PARTS = ("train", "dev", "test")
 
 
 @dataclass(frozen=True)
@@ -37,35 +34,30 @@ class Dataset:
     """One data set.
 
     Attributes:
-        name: What it is called here: "WS353".
-        description: What it is, in a line.
-        addresses: Where it is published. The first is the file itself where `downloadable`, else a page.
-        licence: Its licence, as far as stated.
-        paths: Its files (or its folder) under a data folder.
-        read: Takes those files, returns the content.
-        downloadable: Whether the first address can be fetched without asking anybody.
-        member: The file's name in the archive at that address.
-        sha256: Of the published file, unpacked; None where only derived copies are known to us.
+        name: Its name: "WS353".
+        description: One line about it.
+        page: The page that describes it.
+        license: Its license, as far as stated.
+        paths: Its files in a data folder.
+        url: Where to download it; empty if that needs an account or a choice.
+        member: The file's name, if `url` is a zip archive.
+        sha256: Of the published file, unpacked; empty if we only know derived copies.
+        encoding: What to try if the file is not UTF-8.
     """
 
     name: str
     description: str
-    addresses: tuple[str, ...]
-    licence: str
+    page: str
+    license: str
     paths: tuple[str, ...]
-    read: Callable[..., Any]
-    downloadable: bool = False
+    url: str = ""
     member: str = ""
-    sha256: str | None = None
-
-    @property
-    def address(self) -> str:
-        """The first address; empty where it is not published."""
-        return self.addresses[0] if self.addresses else ""
+    sha256: str = ""
+    encoding: str = "utf-8"
 
 
 class AffixRow(NamedTuple):
-    """A derived word, the affix it was made with, and its stem: "-ion", "abrade", "abrasion"."""
+    """An affix, a stem, and the word derived from both: "-ion", "abrade", "abrasion"."""
 
     affix: str
     stem: str
@@ -74,22 +66,20 @@ class AffixRow(NamedTuple):
 
 # The list -------------------------------------------------------------------------------------------------------------
 
-MULTILINGUAL = {"en": "english", "de": "german", "it": "italian", "ru": "russian"}
-ENCODINGS = {"en": ("utf-8",), "de": ("utf-8", "cp1252"), "it": ("utf-8", "cp1252"), "ru": ("utf-8", "cp1251")}
-ELTEC = ("https://www.distant-reading.net/eltec/", "novels of 1840-1920")
-COMMON_VOICE = ("https://commonvoice.mozilla.org", "Common Voice sentences")
-SELFTRAINED = {
-    **dict.fromkeys(("cs", "de", "en", "es", "hu", "it", "lv", "ro", "sv"), ELTEC),
-    **dict.fromkeys(("ar", "da", "fa", "he", "ru"), ("", "older literature")),
-    "tr": ("", "translated software documentation"),
-    **dict.fromkeys(("bg", "el", "eu", "hi", "id", "kk", "ta", "vi", "zh"), COMMON_VOICE),
-}
-UD_LANGUAGES = tuple(sorted(SELFTRAINED.keys() - {"de"}))  # the paper's 23
 NOT_STATED = "not stated"
-
-MULTILINGUAL_KINDS = ("WS353", "WS353-rel", "WS353-sim", "SimLex999")
-# Of the published files, in the order of MULTILINGUAL_KINDS.
-MULTILINGUAL_SHA256 = {
+MULTILINGUAL = {  # name and fallback encoding
+    "en": ("english", "utf-8"),
+    "de": ("german", "cp1252"),
+    "it": ("italian", "cp1252"),
+    "ru": ("russian", "cp1251"),
+}
+MULTILINGUAL_KINDS = {  # file name and description
+    "WS353": ("ws-353/wordsim353-{}.txt", "350 pairs of WordSim-353"),
+    "WS353-rel": ("ws-353/wordsim353-{}-rel.txt", "252 pairs of WordSim-353, relatedness"),
+    "WS353-sim": ("ws-353/wordsim353-{}-sim.txt", "201 pairs of WordSim-353, similarity"),
+    "SimLex999": ("simlex-{}.txt", "999 pairs of SimLex-999"),
+}
+MULTILINGUAL_SHA256 = {  # in the order of MULTILINGUAL_KINDS
     "en": (
         "d97d2110c00d7ddc564208bcec69caacf4247cd39b391ae63d3df10e33a9b45f",
         "bfc9ffd9a5c312f1e6b6cd296aa8d0468ddcf908e1b437f0d9dd6fc39431dbd5",
@@ -115,159 +105,88 @@ MULTILINGUAL_SHA256 = {
         "7bcd8449adf2e46a6805492443019da1e7acc520819fe3a3f719f3da5a722456",
     ),
 }
+UD_LANGUAGES = (  # the paper's 23
+    *("ar", "bg", "cs", "da", "el", "en", "es", "eu", "fa", "he", "hi", "hu"),
+    *("id", "it", "kk", "lv", "ro", "ru", "sv", "ta", "tr", "vi", "zh"),
+)
 
 
 def registry() -> Iterator[Dataset]:
-    """Yield every data set known here."""
-    yield from english_pairs()
-    for language in MULTILINGUAL:
-        yield from multilingual_sets(language)
-    yield Dataset(
-        "affix",
-        "derivational morphology: 7,449 derived words with their affix and stem (Lazaridou et al. 2013)",
-        ("http://marcobaroni.org/PublicData/affix_complete_set.txt.gz",),
-        NOT_STATED,
-        ("affix_complete_set.txt",),
-        read_affix_file,
-        downloadable=True,
-        sha256="49955c6ac2087d9d13488847b57ca0df54c51f08044862ccd39c25d280ee1746",
-    )
-    yield Dataset(
-        "unigram",
-        "counts of 333,333 English words, Google Web Trillion Word Corpus (the paper's list)",
-        ("https://www.kaggle.com/datasets/rtatman/english-word-frequency", "https://norvig.com/ngrams/"),
-        "see its page; derived from LDC2006T13",
-        ("unigram_freq.csv",),
-        WordCounts.read,
-        sha256="91beb1a99fd8b0c38f0c4e6f6dd61219a8b8dd40806a73000a0219cdfc1811b1",
-    )
-    for language in UD_LANGUAGES:
-        yield Dataset(
-            f"ud-{language}",
-            f"words and universal POS tags, Universal Dependencies 1.4 or nearest, {language}: train, dev, test",
-            ("https://hdl.handle.net/11234/1-1827", "https://universaldependencies.org"),
-            "CC BY-SA or CC BY-NC-SA, by treebank",
-            tuple(f"ud-pos/{language}.{part}.tsv.gz" for part in ("train", "dev", "test")),
-            read_treebank,
-        )
-    yield from target_sets()
-    yield Dataset(
-        "novels-en",
-        "99 English novels, 1840-1920, lower-cased and tokenised, a paragraph a line",
-        (ELTEC[0],),
-        "CC BY 4.0, texts in the public domain",
-        ("corpus/novels-en.txt.gz",),
-        Path,
-    )
-
-
-def english_pairs() -> Iterator[Dataset]:
-    """Yield the four English similarity sets."""
+    """Yield every data set."""
     yield Dataset(
         "WS353",
         "WordSim-353: 353 English pairs, relatedness (Finkelstein et al. 2002)",
-        (
-            "https://gabrilovich.com/resources/data/wordsim353/wordsim353.zip",
-            "https://gabrilovich.com/resources/data/wordsim353/wordsim353.html",
-        ),
+        "https://gabrilovich.com/resources/data/wordsim353/wordsim353.html",
         "CC BY 4.0",
         ("similarity/wordsim353.tab",),
-        read_pairs,
-        downloadable=True,
+        url="https://gabrilovich.com/resources/data/wordsim353/wordsim353.zip",
         member="combined.tab",
     )
     yield Dataset(
         "RareWord",
         "Stanford RareWord: 2,034 English pairs with rare words (Luong et al. 2013)",
-        (
-            "https://nlp.stanford.edu/~lmthang/morphoNLM/rw.zip",
-            "https://nlp.stanford.edu/~lmthang/morphoNLM/",
-        ),
+        "https://nlp.stanford.edu/~lmthang/morphoNLM/",
         NOT_STATED,
         ("similarity/rareword.txt",),
-        read_pairs,
-        downloadable=True,
+        url="https://nlp.stanford.edu/~lmthang/morphoNLM/rw.zip",
         member="rw.txt",
     )
     yield Dataset(
         "Card-660",
-        "Cambridge Rare Word Dataset: 660 English pairs, many terms of several words (Pilehvar et al. 2018)",
-        ("https://pilehvar.github.io/card-660/dataset.tsv", "https://pilehvar.github.io/card-660/"),
+        "Cambridge Rare Word Dataset: 660 English pairs, many of them multi-word terms (Pilehvar et al. 2018)",
+        "https://pilehvar.github.io/card-660/",
         NOT_STATED,
         ("similarity/card660.tsv",),
-        read_pairs,
-        downloadable=True,
+        url="https://pilehvar.github.io/card-660/dataset.tsv",
         sha256="0cfae4d9ee596c4dd745a138f49c99e74c31a8e171bc4108b62d243607a6c1a8",
     )
     yield Dataset(
         "SimLex999",
-        "SimLex-999: 999 English pairs, similarity and not relatedness (Hill et al. 2015)",
-        ("https://fh295.github.io/SimLex-999.zip", "https://fh295.github.io/simlex.html"),
+        "SimLex-999: 999 English pairs, similarity rather than relatedness (Hill et al. 2015)",
+        "https://fh295.github.io/simlex.html",
         NOT_STATED,
         ("similarity/simlex999.txt",),
-        read_pairs,
-        downloadable=True,
+        url="https://fh295.github.io/SimLex-999.zip",
         member="SimLex-999.txt",
     )
-
-
-def multilingual_sets(language: str) -> Iterator[Dataset]:
-    """Yield the four similarity sets of Leviant and Reichart in one language."""
-    full = MULTILINGUAL[language]
-    base = "https://raw.githubusercontent.com/iraleviant/eval-multilingual-simlex/master/evaluation/"
-    files = (f"wordsim353-{full}.txt", f"wordsim353-{full}-rel.txt", f"wordsim353-{full}-sim.txt", f"simlex-{full}.txt")
-    sizes = ("350 pairs", "252 of its pairs, relatedness", "201 of its pairs, similarity", "999 pairs")
-    rows = zip(MULTILINGUAL_KINDS, files, sizes, MULTILINGUAL_SHA256[language], strict=True)
-    for kind, file, size, sha256 in rows:
-        folder = "" if kind == "SimLex999" else "ws-353/"
+    for code, (language, encoding) in MULTILINGUAL.items():
+        for (kind, (file, pairs)), sha256 in zip(MULTILINGUAL_KINDS.items(), MULTILINGUAL_SHA256[code], strict=True):
+            published = file.format(language)
+            yield Dataset(
+                f"{kind}-{code}",
+                f"{pairs}, translated to {language.capitalize()} and rated anew (Leviant and Reichart 2015)",
+                "https://leviants.com/multilingual-simlex999-and-wordsim353/",
+                NOT_STATED,
+                (f"similarity/multilingual/{PurePosixPath(published).name}",),
+                url=f"https://raw.githubusercontent.com/iraleviant/eval-multilingual-simlex/master/evaluation/{published}",
+                sha256=sha256,
+                encoding=encoding,
+            )
+    yield Dataset(
+        "affix",
+        "derivational morphology: 7,449 derived words with their affix and stem (Lazaridou et al. 2013)",
+        "http://marcobaroni.org/PublicData/affix_complete_set.txt.gz",
+        NOT_STATED,
+        ("affix_complete_set.txt",),
+        url="http://marcobaroni.org/PublicData/affix_complete_set.txt.gz",
+        sha256="49955c6ac2087d9d13488847b57ca0df54c51f08044862ccd39c25d280ee1746",
+    )
+    for language in UD_LANGUAGES:
         yield Dataset(
-            f"{kind}-{language}",
-            f"{kind.split('-')[0]} in {full.capitalize()}, judged anew: {size} (Leviant and Reichart 2015)",
-            (base + folder + file, "https://leviants.com/multilingual-simlex999-and-wordsim353/"),
-            NOT_STATED,
-            (f"similarity/multilingual/{file}",),
-            partial(read_pairs, encodings=ENCODINGS[language]),
-            downloadable=True,
-            sha256=sha256,
+            f"ud-{language}",
+            f"words and universal POS tags, Universal Dependencies 1.4 or the nearest version, {language}",
+            "https://hdl.handle.net/11234/1-1827",
+            "CC BY-SA or CC BY-NC-SA, depending on the treebank",
+            tuple(f"ud-pos/{language}.{part}.tsv.gz" for part in PARTS),
         )
 
 
-def target_sets() -> Iterator[Dataset]:
-    """Yield the folders of target vectors."""
-    published = (
-        (
-            "minilm-en",
-            "100,000 English words x 300, from the sentence transformer all-MiniLM-L6-v2",
-            "https://huggingface.co/sentence-transformers/all-MiniLM-L6-v2",
-            "Apache-2.0",
-        ),
-        (
-            "googlenews-en-8k",
-            "the 8,000 most frequent words of Google News word2vec x 300",
-            "https://code.google.com/archive/p/word2vec/",
-            NOT_STATED,
-        ),
-        (
-            "glove840b-en-10k",
-            "9,910 common words of GloVe 840B x 300, from 8 bits a value",
-            "https://nlp.stanford.edu/projects/glove/",
-            "PDDL",
-        ),
-    )
-    for name, description, address, licence in published:
-        yield Dataset(name, description, (address,), licence, (f"vectors/{name}",), read_targets)
-    for language, (address, text) in sorted(SELFTRAINED.items()):
-        name = f"selftrained-{language}"
-        description = f"skip-gram vectors x 64 and counts, trained for pbos on {text}, {language}; not published"
-        addresses = (address,) if address else ()
-        yield Dataset(name, description, addresses, "that of the text", (f"vectors/{name}",), read_targets)
-
-
-# Finding --------------------------------------------------------------------------------------------------------------
+DATASETS = {entry.name: entry for entry in registry()}
+"""Every data set by name."""
 
 
 def get(name: str) -> Dataset:
-    """Return the entry of that name; capitals do not matter.
+    """Return the data set with that name; case does not matter.
 
     >>> get("ws353").paths
     ('similarity/wordsim353.tab',)
@@ -276,257 +195,175 @@ def get(name: str) -> Dataset:
     if name.lower() in known:
         return known[name.lower()]
     near = [known[key].name for key in difflib.get_close_matches(name.lower(), known, n=4, cutoff=0.5)]
-    hint = f"did you mean {' or '.join(near)}?" if near else f"some are: {', '.join(list(DATASETS)[:4])}"
+    hint = f"did you mean {' or '.join(near)}?" if near else "`pbos eval data` lists them"
     raise InputError(f"unknown data set {name!r}; {hint}")
 
 
-def find(name: str, data: PathLike | None = None) -> list[Path] | None:
-    """Return a set's files if they are at hand: in the folder `data` or PBOS_DATA, else in the cache; None if not."""
-    entry = get(name)
-    for root in roots(data):
-        paths = [root / path for path in entry.paths]
-        if all(path.exists() for path in paths):
-            return paths
-    return None
-
-
-def roots(data: PathLike | None) -> list[Path]:
-    """Return the folders to look into, in order."""
-    chosen = data or os.environ.get(VARIABLE)
-    found = []
-    if chosen:
-        if not Path(chosen).is_dir():
-            whose = "" if data else f", which {VARIABLE} names"
-            raise InputError(f"no folder of data at {os.fspath(chosen)}{whose}")
-        found.append(Path(chosen))
-    cache = cache_folder()
-    return found if cache is None else [*found, cache]
-
-
-def cache_folder() -> Path | None:
-    """Return the folder that holds what was downloaded; None where nothing can have been."""
-    try:
-        import pooch
-    except ImportError:
-        return None
-    return Path(pooch.os_cache("pbos"))
-
-
-def locate(name: str, data: PathLike | None = None) -> list[Path]:
-    """Return a set's files, downloaded first if they are neither in the data folder nor in the cache."""
-    found = find(name, data)
-    if found is not None:
-        return found
-    entry = get(name)
-    if entry.downloadable:
-        return [fetch(entry)]
-    where = f"it is described at {' and '.join(entry.addresses)}" if entry.addresses else "it is not published"
-    raise InputError(f"{entry.name} is not at hand; {where}; {advice(entry)}")
-
-
-def advice(entry: Dataset) -> str:
-    """Say where to put a set's files."""
-    return f"put {', '.join(entry.paths)} into a folder and name that folder with --data or {VARIABLE}"
-
-
-def fetch(entry: Dataset) -> Path:
-    """Download a set of one file into the cache, unpacked and checked."""
-    try:
-        import pooch
-    except ImportError:
-        raise MissingExtraError(f"{entry.name} is not at hand, and fetching it", "eval") from None
-    address, content = entry.address, io.BytesIO()
-    try:
-        with progress(f"fetching {entry.name}", None, None):
-            pooch.HTTPDownloader(timeout=60)(address, content, None)
-    except OSError as error:  # what requests raises is one
-        reason = type(error).__name__
-        raise InputError(
-            f"{entry.name} is not at hand and could not be fetched from {address} ({reason}); "
-            f"fetch it in another way, then {advice(entry)}"
-        ) from error
-    data = unpacked(content.getvalue(), entry)
-    found = hashlib.sha256(data).hexdigest()
-    if entry.sha256 not in (None, found):
-        raise FormatError(
-            f"{entry.name}: the file at {address} is not the one we know (sha256 {found}); "
-            f"if you trust it, {advice(entry)}"
-        )
-    target = Path(pooch.os_cache("pbos")) / entry.paths[0]
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with write_whole(target) as stream:
-        stream.write(data)
-    return target
-
-
-def unpacked(data: bytes, entry: Dataset) -> bytes:
-    """Take a set's file out of what was downloaded."""
-    try:
-        if data.startswith(b"PK\x03\x04"):
-            with zipfile.ZipFile(io.BytesIO(data)) as archive:
-                names = [name for name in archive.namelist() if PurePosixPath(name).name == entry.member]
-                if not names:
-                    raise FormatError(f"{entry.address}: the archive holds no {entry.member}; {advice(entry)}")
-                return archive.read(names[0])
-        return gzip.decompress(data) if compression(data) == "gz" else data
-    except (zipfile.BadZipFile, EOFError, OSError) as error:
-        raise FormatError(f"{entry.address}: the archive is damaged ({error}); try again later") from None
+# Finding and downloading ----------------------------------------------------------------------------------------------
 
 
 def available(data: PathLike | None = None) -> list[tuple[Dataset, Path | None]]:
-    """Return every data set and where it is at hand (its first file or its folder); None where it is not."""
-    found = [(entry, find(entry.name, data)) for entry in DATASETS.values()]
-    return [(entry, paths[0] if paths else None) for entry, paths in found]
+    """Return every data set and the path of its local copy (the first file), or None if it is missing."""
+    found = []
+    for entry in DATASETS.values():
+        candidates = [*files_in_folder(entry, data)[:1], *cached_download(entry)]
+        found.append((entry, next((path for path in candidates if path.exists()), None)))
+    return found
 
 
-# Content by name ------------------------------------------------------------------------------------------------------
+def locate(name: str, data: PathLike | None = None) -> list[Path]:
+    """Return a data set's files; downloads them if they are neither in the data folder nor in the cache."""
+    entry = get(name)
+    files = files_in_folder(entry, data)
+    if files:
+        return files
+    if entry.url:
+        return [fetch(entry)]
+    raise InputError(f"{entry.name} is missing; see {entry.page}; {advice(entry)}")
 
 
-def load(name: str, data: PathLike | None = None) -> Any:
-    """Return a set's content, as its reader gives it.
+def files_in_folder(entry: Dataset, data: PathLike | None) -> list[Path]:
+    """Return a data set's files in the data folder, or an empty list unless all are there."""
+    folder = data_folder(data)
+    files = [folder / path for path in entry.paths] if folder else []
+    return files if all(file.exists() for file in files) else []
 
-    Args:
-        name: Its name, see `available`.
-        data: A folder of data sets; None for the one PBOS_DATA names, if any.
-    """
-    return get(name).read(*locate(name, data))
+
+def data_folder(data: PathLike | None) -> Path | None:
+    """Return the given data folder, or the one that PBOS_DATA names; None if neither is set."""
+    chosen = data or os.environ.get(VARIABLE)
+    if chosen and not Path(chosen).is_dir():
+        source = "" if data else f" (from the variable {VARIABLE})"
+        raise InputError(f"the data folder {os.fspath(chosen)} does not exist{source}")
+    return Path(chosen) if chosen else None
+
+
+def cached_download(entry: Dataset) -> list[Path]:
+    """Return where a download is kept; an empty list if the data set cannot be downloaded."""
+    try:
+        import pooch
+    except ImportError:
+        return []
+    return [Path(pooch.os_cache("pbos"), f"{entry.name}-{PurePosixPath(entry.url).name}")] if entry.url else []
+
+
+def advice(entry: Dataset) -> str:
+    """Return where to put a data set's files."""
+    return f"put {', '.join(entry.paths)} into a folder and pass that folder with --data or {VARIABLE}"
+
+
+def fetch(entry: Dataset) -> Path:
+    """Return a data set's file in the cache; it is downloaded first if needed, and checked."""
+    try:
+        import pooch
+    except ImportError:
+        raise MissingExtraError(f"{entry.name} is missing, and downloading it", "eval") from None
+    pooch.get_logger().setLevel("WARNING")  # it logs every download as INFO
+    (download,) = cached_download(entry)
+    unzip = pooch.Unzip() if entry.member else None
+    try:
+        found = pooch.retrieve(entry.url, None, fname=download.name, path=download.parent, processor=unzip)
+        return checked(entry, [Path(file) for file in found] if entry.member else [Path(found)])
+    except OSError as error:  # what requests raises is an OSError
+        raise InputError(
+            f"{entry.name} is missing and could not be downloaded from {entry.url} ({type(error).__name__}); "
+            + advice(entry)
+        ) from error
+    except (FormatError, zipfile.BadZipFile) as error:
+        download.unlink()  # so that the next call downloads it again
+        raise FormatError(f"{entry.name}: the file at {entry.url} cannot be used: {error}; {advice(entry)}") from None
+
+
+def checked(entry: Dataset, files: list[Path]) -> Path:
+    """Return the data set's file among those of a download; raise FormatError if its content is not as expected."""
+    file = next((file for file in files if entry.member in ("", file.name)), None)
+    if file is None:
+        raise FormatError(f"the archive does not contain {entry.member}")
+    with open_bytes(file) as stream:
+        digest = hashlib.sha256(stream.read()).hexdigest()
+    if entry.sha256 not in ("", digest):
+        raise FormatError(f"its content has changed (sha256 {digest})")
+    return file
+
+
+# Content --------------------------------------------------------------------------------------------------------------
 
 
 def pairs(name: str, data: PathLike | None = None) -> list[Pair]:
-    """Return a similarity set: word, word, score."""
-    content: list[Pair] = load(name, data)
-    return content
+    """Return a similarity set: word, word, score.
 
-
-def multilingual_pairs(language: str, data: PathLike | None = None) -> dict[str, list[Pair]]:
-    """Return the four similarity sets of a language (en, de, it, ru): WS353, WS353-rel, WS353-sim, SimLex999."""
-    if language not in MULTILINGUAL:
-        raise InputError(f"no similarity sets in {language!r}; choose one of: {', '.join(MULTILINGUAL)}")
-    return {kind: pairs(f"{kind}-{language}", data) for kind in MULTILINGUAL_KINDS}
+    Args:
+        name: Its name: "WS353", "SimLex999-de"; `pbos eval data` lists them.
+        data: A folder of data sets; None for the one that PBOS_DATA names, if any.
+    """
+    entry = get(name)
+    if not entry.paths[0].startswith("similarity/"):
+        raise InputError(f"{entry.name} is not a similarity data set; some are: {', '.join(ENGLISH)}")
+    return read_pairs(locate(name, data)[0], encoding=entry.encoding)
 
 
 def read_affixes(data: PathLike | None = None) -> list[AffixRow]:
     """Return the derivational morphology set."""
-    content: list[AffixRow] = load("affix", data)
-    return content
+    return read_affix_file(locate("affix", data)[0])
 
 
 def sentences(language: str, part: str, data: PathLike | None = None) -> list[Sentence]:
-    """Return a part of a treebank (train, dev or test): sentences of words and tags."""
-    parts = ("train", "dev", "test")
-    if part not in parts:
-        raise InputError(f"unknown part of a treebank: {part!r}; choose one of: {', '.join(parts)}")
-    return read_sentences(locate(f"ud-{language}", data)[parts.index(part)])
+    """Return a part of a treebank ("train", "dev" or "test"): sentences of words and tags."""
+    if part not in PARTS:
+        raise InputError(f"unknown part of a treebank: {part!r}; choose one of: {', '.join(PARTS)}")
+    return read_sentences(locate(f"ud-{language}", data)[PARTS.index(part)])
 
 
-def counts(data: PathLike | None = None) -> WordCounts:
-    """Return the counts of English words that the paper uses."""
-    return WordCounts.read(locate("unigram", data)[0])
-
-
-def vectors_folder(name: str, data: PathLike | None = None) -> Path:
-    """Return the folder of target vectors of that name; it may be one of your own under `vectors/`."""
-    chosen = data or os.environ.get(VARIABLE)
-    if chosen and (Path(chosen) / "vectors" / name).is_dir():
-        return Path(chosen) / "vectors" / name
-    return locate(name, data)[0]
-
-
-def vectors(name: str, data: PathLike | None = None, *, limit: int | None = None) -> WordVectors:
-    """Return target vectors, most frequent word first; of the first `limit` words if given."""
-    return WordVectors.read(vectors_folder(name, data), limit=limit, progress=False)
-
-
-def own_counts(name: str, data: PathLike | None = None) -> WordCounts | None:
-    """Return the counts that lie beside target vectors, from the same text; None where there are none."""
-    return read_own_counts(vectors_folder(name, data))
-
-
-def corpus(data: PathLike | None = None) -> Path:
-    """Return the file of English novels, a paragraph a line."""
-    return locate("novels-en", data)[0]
-
-
-# Readers --------------------------------------------------------------------------------------------------------------
-
-
-def read_pairs(path: PathLike, *, encodings: tuple[str, ...] = ("utf-8",)) -> list[Pair]:
+def read_pairs(path: PathLike, *, encoding: str = "utf-8") -> list[Pair]:
     """Read word pairs and their scores: three columns, separated by tabs, commas or spaces; a header is optional.
 
-    The score is the first column after the words that holds numbers. Words stay as they are, but for white space around
-    them.
+    The score is the first numeric column after the two words. White space around words is dropped.
 
     Args:
-        path: The file, perhaps compressed; lines may end in any way.
-        encodings: To be tried in this order.
+        path: The file, perhaps compressed; any line ending works.
+        encoding: What to try if the file is not UTF-8.
     """
-    lines = read_lines(path, encodings)
+    lines = [(number, line) for number, line in numbered_lines(path, encoding) if line.strip()]
+    if not lines:
+        raise FormatError(f"{os.fspath(path)}: the file is empty")
     split = likely_split([text for _, text in lines[:SAMPLE]])
     rows = [(number, [field.strip() for field in split(text)]) for number, text in lines]
     score_at = likely_score([fields for _, fields in rows[:SAMPLE]])
     first = rows[0][1]
     if len(rows) > 1 and len(first) > score_at and is_name(first[score_at]):
         rows = rows[1:]
-    return [pair_of(path, number, fields, score_at) for number, fields in rows]
-
-
-def at_white_space(line: str) -> list[str]:
-    """Split at runs of white space."""
-    return line.split()
+    for number, fields in rows:
+        if len(fields) <= score_at or not all(fields[:2]) or not is_number(fields[score_at]):
+            raise FormatError(
+                f"{os.fspath(path)}, line {number}: expected two words and a score, got: {' | '.join(fields)[:80]!r}; "
+                "separate them by tabs, commas or spaces, the same in every line"
+            )
+    return [(fields[0], fields[1], float(fields[score_at])) for _, fields in rows]
 
 
 def likely_split(lines: list[str]) -> Callable[[str], list[str]]:
-    """Find the separator: the first of tabs, commas and white space that makes a pair and a number of most lines."""
+    """Find the separator: the first of tabs, commas and white space that gives most lines a number after two words."""
 
     def fits(split: Callable[[str], list[str]]) -> bool:
         return 2 * sum(any(map(is_number, split(line)[2:])) for line in lines) >= len(lines)
 
-    return next((split for split in (at_tabs, at_commas) if fits(split)), at_white_space)
+    return next((split for split in (at_tabs, at_commas) if fits(split)), str.split)
 
 
 def likely_score(rows: list[list[str]]) -> int:
-    """Find the first column after the two words that holds a number in most rows; 2 where none does."""
+    """Find the first column after the two words that is a number in most rows; 2 if there is none."""
     for at in range(2, max(map(len, rows))):
         if 2 * sum(len(row) > at and is_number(row[at]) for row in rows) >= len(rows):
             return at
     return 2
 
 
-def pair_of(path: PathLike, number: int, fields: list[str], score_at: int) -> Pair:
-    """Turn a line's fields into a pair."""
-    if len(fields) <= score_at or not all(fields[:2]) or not is_number(fields[score_at]):
-        raise FormatError(
-            f"{os.fspath(path)}, line {number}: expected two words and a score, got: {' | '.join(fields)[:80]!r}; "
-            "separate them by tabs, commas or spaces, the same in every line"
-        )
-    return fields[0], fields[1], float(fields[score_at])
-
-
-def read_lines(path: PathLike, encodings: tuple[str, ...] = ("utf-8",)) -> list[tuple[int, str]]:
-    """Read the lines that are not blank, with their numbers; they end in newline, carriage return or both."""
-    lines = [(number, line) for number, line in all_lines(path, encodings) if line.strip()]
-    if not lines:
-        raise FormatError(f"{os.fspath(path)}: the file is empty")
-    return lines
-
-
-def all_lines(path: PathLike, encodings: tuple[str, ...] = ("utf-8",)) -> list[tuple[int, str]]:
-    """Read all lines with their numbers, from 1."""
-    with open_bytes(path) as stream:
-        data = stream.read().removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-    for encoding in encodings:
-        try:
-            return list(enumerate(data.decode(encoding).split("\n"), 1))
-        except UnicodeDecodeError as error:
-            place = data.count(b"\n", 0, error.start) + 1
-    names = " nor ".join(encodings)
-    raise FormatError(f"{os.fspath(path)}, line {place}: not {names}; convert the file to UTF-8")
-
-
 def read_affix_file(path: PathLike) -> list[AffixRow]:
     """Read the derivational morphology set: a header, then affix, stem, its tag, derived word and more, by tabs."""
     rows = []
-    for number, line in read_lines(path)[1:]:
+    for number, line in numbered_lines(path)[1:]:
+        if not line.strip():
+            continue
         fields = line.split("\t")
         if len(fields) < 4 or not all((fields[0], fields[1], fields[3])):
             raise FormatError(
@@ -537,10 +374,10 @@ def read_affix_file(path: PathLike) -> list[AffixRow]:
 
 
 def read_sentences(path: PathLike) -> list[Sentence]:
-    """Read tagged sentences: a word, a tab and its tag a line, or CoNLL-U; a blank line after each sentence."""
+    """Read tagged sentences: a word, a tab and its tag per line, or CoNLL-U; a blank line ends a sentence."""
     found: list[Sentence] = [[]]
-    for number, line in all_lines(path):
-        if line.startswith("# "):  # a comment in CoNLL-U; the word "#" has a tab behind it
+    for number, line in numbered_lines(path):
+        if line.startswith("# "):  # a comment in CoNLL-U; the word "#" is followed by a tab
             continue
         fields = line.split("\t")
         if not line.strip():
@@ -548,7 +385,7 @@ def read_sentences(path: PathLike) -> list[Sentence]:
         elif len(fields) == 2 and all(fields):
             found[-1].append((fields[0], fields[1]))
         elif len(fields) == 10:
-            if fields[0].isdecimal():  # 3-4 is a word written as one but tagged as two, 3.1 one not written at all
+            if fields[0].isdecimal():  # not 3-4, a contraction of two tokens, nor 3.1, an empty node
                 found[-1].append((fields[1], fields[3]))
         else:
             raise FormatError(
@@ -557,21 +394,13 @@ def read_sentences(path: PathLike) -> list[Sentence]:
     return [sentence for sentence in found if sentence]
 
 
-def read_treebank(train: PathLike, dev: PathLike, test: PathLike) -> dict[str, list[Sentence]]:
-    """Read the three parts of a treebank."""
-    return {"train": read_sentences(train), "dev": read_sentences(dev), "test": read_sentences(test)}
-
-
-def read_targets(folder: PathLike) -> tuple[WordVectors, WordCounts | None]:
-    """Read a folder of target vectors, and the counts beside them if there are any."""
-    return WordVectors.read(folder, progress=False), read_own_counts(folder)
-
-
-def read_own_counts(folder: PathLike) -> WordCounts | None:
-    """Read the counts in a folder of target vectors; None where there are none."""
-    file = Path(folder) / "counts.tsv.gz"
-    return WordCounts.read(file) if file.exists() else None
-
-
-DATASETS = {entry.name: entry for entry in registry()}
-"""Every data set by name."""
+def numbered_lines(path: PathLike, encoding: str = "utf-8") -> list[tuple[int, str]]:
+    """Read all lines with their numbers, from 1; UTF-8 is tried before the other encoding."""
+    with open_bytes(path) as stream:
+        data = stream.read().removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    for one in dict.fromkeys(("utf-8", encoding)):
+        try:
+            return list(enumerate(data.decode(one).split("\n"), 1))
+        except UnicodeDecodeError as error:
+            line = data.count(b"\n", 0, error.start) + 1
+    raise FormatError(f"{os.fspath(path)}, line {line}: the file is not {encoding}; convert it to UTF-8")

@@ -1,4 +1,4 @@
-"""What every task takes and returns: anything that embeds words in, scores with their uncertainty out."""
+"""What every task takes and returns: anything that embeds words in, scores with confidence intervals out."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ import numpy.typing as npt
 
 from pbos.subword_vectors import FloatMatrix
 
+MIN_ITEMS = 20  # smaller samples get no interval
+
 
 class Embedder(Protocol):
-    """Anything that gives vectors to words: a Model, a baseline, the target vectors alone."""
+    """Anything that gives vectors to words: a Model, a baseline, a table of word vectors."""
 
     @property
     def dims(self) -> int:
@@ -27,12 +29,12 @@ class Embedder(Protocol):
 
 @dataclass(frozen=True)
 class Score:
-    """A figure with its 95 % bootstrap interval.
+    """A score with its 95 % bootstrap interval.
 
     Attributes:
-        value: The figure.
-        low: Where the interval begins; None where the sample does not allow one.
-        high: Where it ends.
+        value: The score.
+        low: Lower end of the interval; None if the sample is too small for one.
+        high: Upper end of the interval.
     """
 
     value: float
@@ -42,13 +44,13 @@ class Score:
 
 @dataclass(frozen=True)
 class Result:
-    """What a task found for one model on one data set.
+    """The result of a task for one model on one data set.
 
     Attributes:
         task: The task's name, as on the command line: "similarity".
         dataset: The data set's name: "WS353".
-        scores: The figures, the main one first: {"spearman": ..., "spearman, pairs with both vectors": ...}.
-        details: Sizes and the protocol, as plain data.
+        scores: The scores, the main one first: {"spearman": ..., "spearman, pairs with both vectors": ...}.
+        details: Sizes and protocol, as plain data.
     """
 
     task: str
@@ -67,32 +69,25 @@ class Result:
 
 
 def bootstrap(
-    value: float,
-    measure: Callable[[npt.NDArray[np.int64]], float],
-    size: int,
-    *,
-    repeats: int = 1000,
-    seed: int = 0,
-    least: int = 20,
-) -> Score:
-    """Put a 95 % interval around a value: the percentiles of the measure over samples drawn with replacement.
+    measure: Callable[[npt.NDArray[np.int64]], dict[str, float]], size: int, *, repeats: int = 1000, seed: int = 0
+) -> dict[str, Score]:
+    """Score a sample, with 95 % intervals: percentiles of the scores over samples drawn with replacement.
 
     Args:
-        value: The measure on the whole sample.
-        measure: Takes the positions of a drawn sample, returns its figure.
-        size: The number of items in the sample.
+        measure: Takes the positions of the items in a sample and returns its scores by name.
+        size: The number of items.
         repeats: How many samples to draw.
-        seed: Fixes them.
-        least: Below so many items no interval is given.
+        seed: Fixes the draws.
 
     >>> values = np.arange(100.0)
-    >>> score = bootstrap(values.mean(), lambda drawn: values[drawn].mean(), len(values))
-    >>> score.low < 49.5 < score.high
+    >>> score = bootstrap(lambda drawn: {"mean": values[drawn].mean()}, len(values))["mean"]
+    >>> score.low < score.value == 49.5 < score.high
     True
     """
-    if size < least:
-        return Score(value)
+    values = measure(np.arange(size))
+    if size < MIN_ITEMS:
+        return {name: Score(float(value)) for name, value in values.items()}
     random = np.random.default_rng(seed)
-    drawn = [measure(random.integers(0, size, size)) for _ in range(repeats)]
-    low, high = np.nanpercentile(drawn, [2.5, 97.5])
-    return Score(value, float(low), float(high))
+    drawn = [list(measure(random.integers(0, size, size)).values()) for _ in range(repeats)]
+    low, high = np.nanpercentile(drawn, [2.5, 97.5], axis=0)
+    return {name: Score(float(values[name]), float(low[at]), float(high[at])) for at, name in enumerate(values)}

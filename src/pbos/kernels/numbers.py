@@ -1,4 +1,4 @@
-"""The rows of vector files, text and binary, taken apart."""
+"""Parsing the rows of vector files, text and binary."""
 
 import numpy as np
 
@@ -7,17 +7,17 @@ from pbos.kernels import kernel
 TAB, NEWLINE, RETURN, SPACE, PLUS, MINUS, POINT, ZERO, SMALL_E, LARGE_E = (ord(c) for c in "\t\n\r +-.0eE")
 
 POWERS = np.array([float(f"1e{power}") for power in range(65)])
-MOST_DIGITS = 10**17  # below it one more digit fits an int64; what follows the 18th digit is too small to matter
-TOO_LARGE = (2 - 2.0**-24) * 2.0**127  # from here on a value rounds to infinity as float32
+MAX_MANTISSA = 10**17  # below it one more digit fits an int64; digits after the 18th are too small to matter
+TOO_LARGE = (2 - 2.0**-24) * 2.0**127  # this and larger values round to infinity as float32
 
 
 @kernel
-def parse_lines(data, matrix, words, lines):
-    """Fill the matrix from lines "word number ... number"; the last byte of the data is a line end.
+def parse_lines(data, matrix, words):
+    """Fill the matrix from lines "word number ... number"; the last byte of the data must be a line end.
 
-    Row r gets the start and end of its word in words[r] and its line, from 0, in lines[r]; blank lines give no row.
-    Returns how many rows were filled, how many lines were passed and the position reached: the end of the data,
-    or else the line that found no more room or, while there was room, holds no row.
+    words[r] gets the start and end of the word of row r; blank lines are skipped. Returns the number of rows filled,
+    the number of lines read and the position reached: the end of the data, or the start of the line where the matrix
+    was full or, if it is not full, of a line that is not a row.
     """
     at = row = line = 0
     while at < len(data) and row < len(matrix):
@@ -28,7 +28,6 @@ def parse_lines(data, matrix, words, lines):
             after = parse_line(data, at, matrix[row], words[row])
             if after < 0:
                 break
-            lines[row] = line
             row += 1
         line += 1
         at = after + 1
@@ -37,10 +36,10 @@ def parse_lines(data, matrix, words, lines):
 
 @kernel
 def parse_line(data, start, row, word):
-    """Read one line: the position of its line end, or -1 where it is no row.
+    """Parse one line; return the position of its line end, or -1 if it is not a row.
 
-    Nearly always the word ends at the first separator. Where that fails the word holds separators itself
-    (". . ." in GloVe), so the numbers are counted from the right and what is left of them is the word.
+    The word nearly always ends at the first separator. If that fails, the word itself contains separators (". . ." in
+    GloVe): the numbers are counted from the right, and the word is what is left.
     """
     if not is_separator(data[start]):
         end = start
@@ -61,7 +60,7 @@ def parse_line(data, start, row, word):
         while at > start and not is_separator(data[at - 1]):
             at -= 1
     if at == start:
-        return -1  # a number short: what stands first would have to be the word
+        return -1  # too few numbers: no word is left
     end = left_of_separators(data, at, start)
     while start < end and is_separator(data[start]):
         start += 1
@@ -71,7 +70,7 @@ def parse_line(data, start, row, word):
 
 @kernel
 def parse_row(data, at, row):
-    """Read exactly len(row) numbers, separators before each, up to the line end; -1 where they are not there."""
+    """Parse exactly len(row) numbers, each after a separator; return the position of the line end, or -1."""
     for column in range(len(row)):
         if not is_separator(data[at]):
             return -1
@@ -87,9 +86,9 @@ def parse_row(data, at, row):
 
 @kernel
 def parse_number(data, at):
-    """Read a decimal number: its value and the position after it; -1 where none stands or float32 cannot hold it.
+    """Parse a decimal number; return its value and the position after it, or -1 if it is not a finite float32.
 
-    The digits go to an integer, scaled once by a power of ten: sign * mantissa * 10 ** exponent.
+    The digits form an integer that is scaled once by a power of ten: sign * mantissa * 10 ** exponent.
     """
     negative = data[at] == MINUS
     if negative or data[at] == PLUS:
@@ -98,7 +97,7 @@ def parse_number(data, at):
     exponent = 0
     digits = 0
     while is_digit(data[at]):
-        if mantissa < MOST_DIGITS:
+        if mantissa < MAX_MANTISSA:
             mantissa = mantissa * 10 + (int(data[at]) - ZERO)
         else:
             exponent += 1
@@ -107,7 +106,7 @@ def parse_number(data, at):
     if data[at] == POINT:
         at += 1
         while is_digit(data[at]):
-            if mantissa < MOST_DIGITS:
+            if mantissa < MAX_MANTISSA:
                 mantissa = mantissa * 10 + (int(data[at]) - ZERO)
                 exponent -= 1
             digits += 1
@@ -120,7 +119,7 @@ def parse_number(data, at):
         if at < 0:
             return 0.0, -1
 
-    if mantissa == 0 or exponent <= -len(POWERS):  # 18 digits cannot lift 1e-65 to the smallest float32
+    if mantissa == 0 or exponent <= -len(POWERS):  # 18 digits times 1e-65 is less than any float32
         value = 0.0
     elif exponent < 0:
         value = mantissa / POWERS[-exponent]
@@ -135,7 +134,7 @@ def parse_number(data, at):
 
 @kernel
 def parse_exponent(data, at):
-    """Read the digits after an e: the exponent and the position after it, -1 where there are none."""
+    """Parse the digits after an e; return the exponent and the position after it, or -1 if there are none."""
     negative = data[at] == MINUS
     if negative or data[at] == PLUS:
         at += 1
@@ -143,7 +142,9 @@ def parse_exponent(data, at):
         return 0, -1
     power = 0
     while is_digit(data[at]):
-        power = min(power * 10 + (int(data[at]) - ZERO), 1_000_000)  # beyond any float; keeps the integer small
+        power = min(
+            power * 10 + (int(data[at]) - ZERO), 1_000_000
+        )  # more than any float needs; keeps the integer small
         at += 1
     return (-power if negative else power), at
 
@@ -176,8 +177,8 @@ def left_of_separators(data, at, start):
 def split_records(data, matrix, words):
     """Fill the matrix (its rows as bytes) from binary records: the word, a space, the bytes of its row.
 
-    Row r gets the start and end of its word in words[r]; line ends before a word are skipped. Returns how many
-    rows were filled and the position reached: the start of the first record that is not whole or found no room.
+    words[r] gets the start and end of the word of row r; line ends before a word are skipped. Returns the number of
+    rows filled and the position reached: the start of the first record that is incomplete or has no room.
     """
     at = row = 0
     width = matrix.shape[1]

@@ -1,0 +1,67 @@
+"""The command line of the experiments: python -m experiments reproduce ..."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from experiments.report import write_report
+from experiments.reproduce import Runner
+from experiments.rows import read_rows
+from pbos.errors import InputError, PbosError
+from pbos.progress import progress
+
+EXAMPLES = """examples:
+  python -m experiments reproduce all --data my-data --skip kvq --skip fasttext
+  python -m experiments reproduce affix --data my-data
+  python -m experiments reproduce --row similarity-minilm-en-pbos --vectors GoogleNews.bin.gz -o originals
+  python -m experiments reproduce --row similarity-selftrained-en-pbos --vectors polyglot-en.pkl -o originals
+"""
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run a command; bad input ends it with one sentence and exit code 2."""
+    parser = argparse.ArgumentParser(prog="python -m experiments", description=__doc__)
+    commands = parser.add_subparsers(required=True)
+    command = commands.add_parser(
+        "reproduce",
+        help="compute tables and write them with the paper's figures; resumes where it stopped",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    command.add_argument("table", nargs="?", default="all", help="such as affix, similarity, tagging; default: all")
+    command.add_argument("--row", help="compute only this row")
+    command.add_argument("--data", type=Path, default=os.environ.get("PBOS_DATA"), help="the data folder")
+    command.add_argument("--cache", type=Path, default=Path("results/.cache"), help="trained models and results")
+    command.add_argument("-o", "--output", type=Path, default=Path("results"), help="where README.md and figures go")
+    command.add_argument("--vectors", type=Path, metavar="FILE", help="use these vectors instead of the rows' targets")
+    command.add_argument("--device", default="cpu", help="for KVQ-FH: cpu or cuda")
+    command.add_argument("--skip", action="append", default=[], metavar="MODEL", help="skip the rows of a model")
+    try:
+        reproduce(parser.parse_args(arguments))
+    except (PbosError, OSError) as error:
+        sys.stderr.write(f"experiments: {error}\n")
+        sys.exit(2)
+
+
+def reproduce(options: argparse.Namespace) -> None:
+    """Compute the rows that are asked for and write the report of all that is in the cache."""
+    rows = [row for row in read_rows(options.table) if options.row in (None, row.name)]
+    if not rows:
+        raise InputError(f"unknown row {options.row!r}; the rows are in experiments/tables")
+    if options.data is None or not Path(options.data).is_dir():
+        raise InputError(f"the data folder {options.data} does not exist; pass it with --data or PBOS_DATA")
+    runner = Runner(Path(options.data), options.cache, originals=options.vectors, device=options.device)
+    with progress("reproducing", len(rows)) as advance:
+        for row in rows:
+            if row.model not in options.skip:
+                runner.run(row, show=lambda line: advance(0, note=line))
+            advance(1)
+    for file in write_report(runner, options.output):
+        sys.stderr.write(f"wrote {file}\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,56 @@
+"""Subwords in buckets, as in fastText: subwords with the same hash share a vector. To compare with pruning."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from experiments.fnv import fnv1a
+from pbos.counts import WordCounts
+from pbos.model import Model
+from pbos.subword_vectors import SubwordVectors
+from pbos.subwords import SubwordIndex
+from pbos.text import pack_strings
+from pbos.training import choose, make_index, make_weights, solve
+from pbos.vectors import WordVectors
+
+
+def train_hashed(
+    vectors: WordVectors,
+    counts: WordCounts | None,
+    buckets: int,
+    *,
+    preset: str,
+    threads: int | None = None,
+    **settings: Any,
+) -> Model:
+    """Train a model whose subwords share at most `buckets` vectors, by a hash of their spelling.
+
+    The index stays whole, since probabilities need it; only the vectors are fewer.
+    """
+    chosen = choose(preset, {**settings, "merge": False})
+    counts = WordCounts.from_ranks(vectors.words) if counts is None else counts
+    index = make_index(counts, vectors.words, chosen, threads)
+    index, weights, penalty = make_weights(index, vectors.words, chosen, threads)
+
+    rows = index.rows  # of each subword: the row of its vector, -1 for none
+    has_vector = rows >= 0
+    _, bucket = np.unique(spelling_hashes(index)[has_vector] % np.uint64(buckets), return_inverse=True)
+    bucket_of_row = np.zeros(len(penalty), np.int64)
+    bucket_of_row[rows[has_vector]] = bucket
+    bucket_penalty = np.zeros(bucket.max() + 1)
+    np.add.at(bucket_penalty, bucket_of_row, penalty)
+    rows[has_vector] = bucket
+
+    weights = weights.renumbered(bucket_of_row)
+    solution = solve(weights, vectors.vectors, bucket_penalty, chosen, 0, threads, progress=False)
+    return Model(
+        index.with_rows(rows), chosen.spelling, SubwordVectors.of(solution.vectors), pack_strings(vectors.words)
+    )
+
+
+def spelling_hashes(index: SubwordIndex) -> npt.NDArray[np.uint64]:
+    """Return a hash of each node's string (FNV-1a over code points); the root has no string and gets 0."""
+    return np.array([0, *(fnv1a(subword) for subword in index.strings())], np.uint64)

@@ -1,0 +1,431 @@
+"""Writes `results/README.md`, with every table and the paper's figures beside ours, and the pictures."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+from matplotlib import pyplot
+
+from experiments.reproduce import ABLATION, HELDOUT, LANGUAGES, SIMILARITY, Runner
+from experiments.rows import Row, read_rows
+from pbos.evaluation.datasets import MULTILINGUAL, MULTILINGUAL_KINDS
+from pbos.evaluation.results import Result, Score
+from pbos.evaluation.words import difference
+from pbos.files import write_whole
+
+MODELS = ("targets alone", "nearest spelling", "BoS", "KVQ-FH", "PBoS-n", "PBoS", "fastText", "default")
+NOTES = {
+    "segmentation": """Table 1 of the paper, from the same kind of list (333,333 words); the paper's figures are in
+brackets. The rows "PBoS" differ from the paper by at most 0.0065. "default's way" uses the default preset's
+probabilities: with boundary marks, every word counted once, only subwords of at least two words, two rounds of EM (the
+preset itself computes them from the words that have vectors).""",
+    "affix": """Macro precision, recall and F1; 3,546 words, 17 affixes. The settings of "default's way" (above) were
+fixed before this run, but earlier exploration on the same data set had suggested them.""",
+    "similarity": """Spearman's ρ × 100, words lower-cased; a pair with a missing or near-zero vector scores 0 (the
+paper's protocol). In brackets: 95 % bootstrap interval; after the semicolon: ρ over the pairs with both vectors.""",
+    "unseen": """The same benchmarks with all their words held out from training, so that every vector is composed for
+an unseen word; targets `minilm-en`. "ridge" is the same model with our solver instead of the paper's SGD. The second
+table shows how far the default preset is ahead, with 95 % intervals from drawing the same pairs for both models.""",
+    "multilingual": """Spearman's ρ × 100, a pair with a missing or near-zero vector scores 0 [95 % interval]; after the
+semicolon: over the pairs with both vectors; after the slash: the paper's figure. Our targets are self-trained vectors
+of 64 dimensions (`selftrained-en` and so on), first 10,000 words; the paper's are Wikipedia2Vec, 300 dimensions.""",
+    "tagging": """Accuracy of a logistic regression over the vectors of five words [95 % interval over sentences]; after
+the semicolon: on words without a target vector (their share: OOV); after the slash: the paper's figure. Our targets are
+self-trained (`selftrained-ar` and so on) and weaker than the paper's (Polyglot): compare the models with each other.
+For ar, cs, es, hi and ru the treebanks differ from the paper's too.""",
+    "heldout": """Held-out words, 5,000 or a fifth of the set, drawn at random over all ranks: mean cosine of composed
+and true vector [95 % interval]; after the semicolon: mean reciprocal rank of the true vector among all. "ridge" is the
+same model with our solver instead of the paper's SGD. Not in the paper.""",
+    "ablation": """The default preset with one thing changed: held-out words as above, of the first 30,000 words of each
+set: cosine [95 % interval]; mean reciprocal rank.""",
+    "size": """Quality by size: 5,000 held-out words of `minilm-en`, by models with int8 vectors; MB includes the index.
+"full" keeps all subwords. The others keep the N most important vectors and train them again (`max_vectors`), or let
+subwords share N vectors by a hash of their spelling (an open question in the paper). Hashing keeps the whole index, as
+probabilities need it.""",
+    "originals": """With the paper's own vectors, which are public but large:
+
+```sh
+python -m experiments reproduce --row similarity-minilm-en-pbos --vectors GoogleNews.bin.gz -o originals
+python -m experiments reproduce --row similarity-selftrained-en-pbos --vectors polyglot-en.pkl -o originals
+```
+""",
+    "speed": "On the machine that computed these tables; bytes include the index.",
+}
+
+
+def write_report(runner: Runner, folder: Path) -> list[Path]:
+    """Write README.md and the pictures from the cached results; return the files."""
+    folder.mkdir(parents=True, exist_ok=True)
+    found = {row: runner.cached(row) for row in read_rows()}
+    losses = {row: runner.losses(row) for row in found if row.table == "similarity" and row.targets == "minilm-en"}
+    figures = draw_all(found, {row.label: values for row, values in losses.items() if values}, folder)
+    with write_whole(folder / "README.md") as stream:
+        stream.write("\n".join(page(found, figures)).encode())
+    return [folder / "README.md", *figures]
+
+
+def page(found: dict[Row, list[Result]], figures: list[Path]) -> Iterable[str]:
+    """Yield the lines of the page."""
+    yield "# Results\n"
+    yield "Every table of the paper, by `python -m experiments reproduce all`; a single row by `--row NAME`."
+    yield f"Commit: `{commit()}`. Where we do not have the paper's vectors, the table names the targets used instead.\n"
+    yield from claims(found)
+    yield from orderings(found)
+    makers = {
+        "segmentation": segmentation_table,
+        "affix": affix_table,
+        "similarity": similarity_table,
+        "unseen": unseen_table,
+        "multilingual": lambda rows: language_table(
+            rows, [f"{kind}-{code}" for code in MULTILINGUAL for kind in MULTILINGUAL_KINDS], 1
+        ),
+        "tagging": lambda rows: language_table(rows, list(LANGUAGES), 3),
+        "heldout": lambda rows: language_table(rows, list(HELDOUT), 3),
+        "ablation": ablation_table,
+        "size": size_table,
+        "speed": speed_table,
+    }
+    yield f"{NOTES['originals']}"
+    for table, make in makers.items():
+        rows = {row: results for row, results in found.items() if row.table == table}
+        yield f"## {table.capitalize()}\n\n{NOTES[table]}\n"
+        yield from make(rows)
+        yield from (f"\n![{figure.stem}]({figure.name})" for figure in figures if figure.stem.startswith(table))
+        yield ""
+
+
+def claims(found: dict[Row, list[Result]]) -> Iterable[str]:
+    """Yield where the default preset is better than the other models."""
+    tables = {
+        table: {row.label: by_dataset(results) for row, results in found.items() if row.table == table and results}
+        for table in ("unseen", "tagging", "heldout")
+    }
+    yield "## The default preset compared\n"
+    for label, results in tables["heldout"].items():
+        if label != "default" and "default" in tables["heldout"]:
+            yield ahead("held-out words, cosine", tables["heldout"]["default"], label, results)
+    for label in ("BoS, with boundaries", "PBoS", "KVQ-FH"):
+        if label in tables["tagging"] and "default" in tables["tagging"]:
+            yield ahead("tagging", tables["tagging"]["default"], label, tables["tagging"][label])
+    for label, results in tables["unseen"].items():
+        if label != "default" and "default" in tables["unseen"]:
+            yield ahead("benchmarks with all words held out", tables["unseen"]["default"], label, results)
+    yield ""
+
+
+def ahead(task: str, ours: dict[str, Result], label: str, theirs: dict[str, Result]) -> str:
+    """Return where the default preset is ahead of another model, and where it is not."""
+    both = [name for name in ours if name in theirs]
+    gaps = {name: ours[name].main.value - theirs[name].main.value for name in both}
+    behind = [f"{name} ({gap:+.3g})" for name, gap in gaps.items() if gap <= 0]
+    text = f"- {task}: ahead of {label} in {len(both) - len(behind)} of {len(both)}"
+    return f"{text}; not in {', '.join(behind)}." if behind else f"{text}."
+
+
+def orderings(found: dict[Row, list[Result]]) -> Iterable[str]:
+    """Yield whether the order of models that the paper claims holds in our results."""
+    yield "## Orderings the paper claims\n"
+    similar = {
+        (row.targets, row.label): {name: result.main.value for name, result in by_dataset(results).items()}
+        for row, results in found.items()
+        if row.table == "similarity" and results
+    }
+    targets = list(dict.fromkeys(name for name, _ in similar))
+    for benchmark in ("WS353", "Card-660"):
+        for name in targets:
+            if (name, "PBoS") not in similar or (name, "BoS") not in similar:
+                continue
+            ours, bos = similar[name, "PBoS"][benchmark], similar[name, "BoS"][benchmark]
+            yield f"- PBoS ahead of BoS on {benchmark}, {name}: {verdict(ours > bos)} ({ours:.1f} and {bos:.1f})."
+    better = {}
+    for label in ("BoS", "KVQ-FH", "PBoS-n", "PBoS"):
+        sets = [name for name in targets if (name, label) in similar and (name, "targets alone") in similar]
+        if not sets:
+            continue
+        cases = [(name, benchmark) for name in sets for benchmark in SIMILARITY[:3]]
+        ahead = [similar[name, label][test] > similar[name, "targets alone"][test] for name, test in cases]
+        better[label] = all(ahead)
+        yield f"- {label} improves on the targets alone in {sum(ahead)} of {len(ahead)} cases."
+    if "PBoS" in better:
+        only = [label for label, every in better.items() if every] == ["PBoS"]
+        yield f"- PBoS is the only one that does so in every case: {verdict(only)}."
+    tags = {row.label: by_dataset(results) for row, results in found.items() if row.table == "tagging" and results}
+    for label in ("BoS, with boundaries", "BoS, without boundaries", "KVQ-FH"):
+        both = [name for name in LANGUAGES if name in tags.get("PBoS", {}) and name in tags.get(label, {})]
+        if not both:
+            continue
+        won = [name for name in both if tags["PBoS"][name].main.value > tags[label][name].main.value]
+        holds = verdict(len(won) >= 0.9 * len(both))
+        behind = ", ".join(name for name in both if name not in won) or "none"
+        counted = f"{len(won)} of {len(both)}; not: {behind}"
+        yield f"- PBoS ahead of {label} in tagging in nearly all languages: {holds} ({counted})."
+    yield ""
+
+
+def verdict(holds: bool) -> str:
+    """Return whether a claim holds in our results."""
+    return "holds here" if holds else "**does not hold here**"
+
+
+def cell(score: Score | None, digits: int, interval: bool = True) -> str:
+    """Format a score, with its interval."""
+    if score is None:
+        return "–"
+    shown = f"{score.value:.{digits}f}"
+    if interval and score.low is not None and score.high is not None:
+        shown += f" [{score.low:.{digits}f}, {score.high:.{digits}f}]"
+    return shown
+
+
+def table_lines(head: list[str], body: Iterable[list[str]]) -> Iterable[str]:
+    """Yield a Markdown table."""
+    yield f"| {' | '.join(head)} |"
+    yield "|" + "---|" * len(head)
+    yield from (f"| {' | '.join(line)} |" for line in body)
+
+
+def by_dataset(results: list[Result]) -> dict[str, Result]:
+    """Index results by their data set."""
+    return {result.dataset: result for result in results}
+
+
+def similarity_table(rows: dict[Row, list[Result]]) -> Iterable[str]:
+    """Yield one table for each set of targets."""
+    for targets in dict.fromkeys(row.targets for row in rows):
+        chosen = {row: by_dataset(results) for row, results in rows.items() if row.targets == targets}
+        paper = next(row.paper_targets for row in chosen)
+        yield f"### Targets: {targets} (the paper: {paper})\n"
+        head = ["model", *SIMILARITY, f"the paper's {', '.join(SIMILARITY[:3])}", "row"]
+        body = []
+        for row, results in sorted(chosen.items(), key=lambda item: MODELS.index(item[0].label)):
+            ours = [similarity_cell(results.get(name)) for name in SIMILARITY]
+            theirs = " / ".join(str(row.paper.get(name, "–")) for name in SIMILARITY[:3])
+            body.append([row.label, *ours, theirs, f"`{row.name}`"])
+        yield from table_lines(head, body)
+        yield ""
+
+
+def similarity_cell(result: Result | None) -> str:
+    """Format the scores by both protocols."""
+    if result is None:
+        return "–"
+    main, dropped = list(result.scores.values())[:2]
+    return f"{cell(main, 1)}; {cell(dropped, 1, interval=False)}"
+
+
+def language_table(rows: dict[Row, list[Result]], names: list[str], digits: int) -> Iterable[str]:
+    """Yield a line for each language (or benchmark), a column for each model; our best score in bold."""
+    columns = {row: by_dataset(results) for row, results in rows.items() if results}
+    unknown = {name: result.details["unknown_share"] for results in columns.values() for name, result in results.items()
+               if "unknown_share" in result.details}  # fmt: skip
+    body = []
+    for name in names:
+        share = [f"{100 * unknown[name]:.0f} %" if name in unknown else "–"] if unknown else []
+        body.append([name, *share, *language_cells(columns, name, digits)])
+    yield from table_lines(["", *(["OOV"] if unknown else []), *(row.label for row in columns)], body)
+    yield "\nRows: " + ", ".join(f"{row.label} `{row.name}`" for row in columns) + "."
+
+
+def language_cells(columns: dict[Row, dict[str, Result]], name: str, digits: int) -> list[str]:
+    """Format, for each model, our score with its interval; the second score; the paper's figure after a slash."""
+    values = {row: results[name].main.value for row, results in columns.items() if name in results}
+    cells = []
+    for row, results in columns.items():
+        if name not in results:
+            cells.append("–")
+            continue
+        main, *others = results[name].scores.values()
+        ours = cell(main, digits)
+        if main.value == max(values.values()):
+            ours = f"**{ours.split()[0]}**{ours[len(ours.split()[0]) :]}"
+        second = f"; {cell(others[0], digits, interval=False)}" if others else ""
+        cells.append(f"{ours}{second}" + (f" / {row.paper[name]}" if name in row.paper else ""))
+    return cells
+
+
+def affix_table(rows: dict[Row, list[Result]]) -> Iterable[str]:
+    """Yield our scores beside the paper's."""
+    body = []
+    for row, results in rows.items():
+        ours = [cell(score, 3) for result in results for score in result.scores.values()][:3] or ["–"] * 3
+        body.append([row.label, *ours, " / ".join(f"{value:.3f}" for value in row.paper.values()), f"`{row.name}`"])
+    yield from table_lines(["model", "precision", "recall", "F1", "the paper's", "row"], body)
+
+
+def segmentation_table(rows: dict[Row, list[Result]]) -> Iterable[str]:
+    """Yield Table 1, for each way to count."""
+    for row, results in rows.items():
+        for result in results:
+            yield f"### {row.label}\n"
+            paper = result.details["paper"]
+            body = [
+                [word, *(shares(found[kind], paper[kind][word]) for kind in ("segmentations", "weights"))]
+                for word, found in result.details["words"].items()
+            ]
+            yield from table_lines(["word", "segmentations p(g\\|w)", "subword weights a(s\\|w)"], body)
+            yield ""
+
+
+def shares(ours: list[tuple[str, float]], paper: dict[str, float]) -> str:
+    """Format segmentations or subwords with their values, and the paper's in brackets."""
+    theirs = {text: f" ({share:.3f})" for text, share in paper.items()}
+    return ", ".join(f"`{text}` {share:.3f}{theirs.get(text, '')}" for text, share in ours)
+
+
+def unseen_table(rows: dict[Row, list[Result]]) -> Iterable[str]:
+    """Yield a line for each model, and the difference between the default preset and each."""
+    found = {row.label: by_dataset(results) for row, results in rows.items() if results}
+    body = [[label, *(similarity_cell(results.get(name)) for name in SIMILARITY)] for label, results in found.items()]
+    yield from table_lines(["model", *SIMILARITY], body)
+    yield ""
+    ours = found.pop("default", {})
+    gaps = [
+        [f"default – {label}", *(cell(difference(ours[name], results[name]), 1) for name in SIMILARITY)]
+        for label, results in found.items()
+        if ours
+    ]
+    yield from table_lines(["difference", *SIMILARITY], gaps)
+
+
+def ablation_table(rows: dict[Row, list[Result]]) -> Iterable[str]:
+    """Yield a line for each change, a column for each set of vectors; the unchanged preset first."""
+    found = {row.label: by_dataset(results) for row, results in rows.items() if results}
+    body = []
+    for label in sorted(found, key=lambda label: label != "default"):
+        results = found[label]
+        cells = [hidden_cell(results[name]) if name in results else "–" for name in ABLATION]
+        body.append([label, *cells])
+    yield from table_lines(["", *ABLATION], body)
+
+
+def hidden_cell(result: Result) -> str:
+    """Format the cosine of held-out words with its interval, and their mean reciprocal rank."""
+    return f"{cell(result.scores['cosine'], 3)}; {cell(result.scores['MRR'], 3, interval=False)}"
+
+
+def size_table(rows: dict[Row, list[Result]]) -> Iterable[str]:
+    """Yield a line for each model and size."""
+    digits = {"MB": 1, "MB as float32": 1, "vectors": 0}
+    names = (*digits, "cosine", "MRR")
+    body = []
+    for row, results in rows.items():
+        for result in results:
+            shown = [f"{result.scores[name].value:,.{n}f}" for name, n in digits.items()]
+            shown += [cell(result.scores[name], 3) for name in ("cosine", "MRR")]
+            body.append([row.label, result.dataset, *shown])
+    yield from table_lines(["model", "vectors asked for", *names], body)
+
+
+def speed_table(rows: dict[Row, list[Result]]) -> Iterable[str]:
+    """Yield a line for each model, a column for each measurement, and the paper's figures."""
+    found = {row: results[0] for row, results in rows.items() if results}
+    names = list(dict.fromkeys(name for result in found.values() for name in result.scores))
+    body = []
+    for row, result in found.items():
+        ours = [f"{result.scores[name].value:,.4g}" if name in result.scores else "–" for name in names]
+        theirs = ", ".join(f"{name} {value}" for name, value in row.paper.items())
+        body.append([row.targets, row.label, *ours, theirs])
+    yield from table_lines(["targets", "model", *names, "the paper's"], body)
+
+
+def commit() -> str:
+    """Return the commit of this checkout."""
+    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty", "--abbrev=10"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+
+
+# -- figures -----------------------------------------------------------------------------------------------------------
+
+
+def draw_all(found: dict[Row, list[Result]], losses: dict[str, list[float]], folder: Path) -> list[Path]:
+    """Draw all pictures."""
+    matplotlib.use("Agg")
+    return [
+        draw_tagging(found, folder / "tagging.png"),
+        draw_similarity(found, folder / "similarity.png"),
+        draw_sizes(found, folder / "size.png"),
+        draw_losses(losses, folder / "similarity-losses.png"),
+    ]
+
+
+def draw_tagging(found: dict[Row, list[Result]], file: Path) -> Path:
+    """Draw accuracy by language: a point for each model."""
+    figure, axes = pyplot.subplots(figsize=(10, 4), layout="constrained")
+    rows = {row: by_dataset(results) for row, results in found.items() if row.table == "tagging" and results}
+    for row, results in rows.items():
+        here = [name for name in LANGUAGES if name in results]
+        axes.plot([LANGUAGES.index(name) for name in here], [results[name].main.value for name in here], "o",
+                  label=row.label, alpha=0.8)  # fmt: skip
+    axes.set_xticks(range(len(LANGUAGES)), LANGUAGES)
+    axes.set(ylabel="accuracy", title="POS tagging by language")
+    axes.grid(axis="y", alpha=0.3)
+    if rows:
+        axes.legend(ncols=len(rows), loc="lower center", fontsize="small")
+    return save(figure, file)
+
+
+def draw_similarity(found: dict[Row, list[Result]], file: Path) -> Path:
+    """Draw similarity by model, for each set of targets, with intervals."""
+    rows = {row: by_dataset(results) for row, results in found.items() if row.table == "similarity" and results}
+    targets = list(dict.fromkeys(row.targets for row in rows)) or [""]
+    figure, panels = pyplot.subplots(1, len(targets), figsize=(5 * len(targets), 4), sharey=True, squeeze=False,
+                                     layout="constrained")  # fmt: skip
+    for axes, name in zip(panels[0], targets, strict=True):
+        chosen = sorted((row for row in rows if row.targets == name), key=lambda row: MODELS.index(row.label))
+        for at, row in enumerate(chosen):
+            scores = [rows[row][benchmark].main for benchmark in SIMILARITY]
+            places = [x + at * 0.8 / len(chosen) for x in range(len(SIMILARITY))]
+            below = [score.value - (score.low if score.low is not None else score.value) for score in scores]
+            above = [(score.high if score.high is not None else score.value) - score.value for score in scores]
+            axes.bar(places, [score.value for score in scores], 0.8 / len(chosen), yerr=[below, above], label=row.label)
+        axes.set_xticks([x + 0.35 for x in range(len(SIMILARITY))], SIMILARITY)
+        axes.set(title=name)
+        axes.grid(axis="y", alpha=0.3)
+    panels[0][0].set_ylabel("Spearman's ρ × 100")
+    if rows:
+        panels[0][-1].legend(fontsize="small")
+    return save(figure, file)
+
+
+def draw_sizes(found: dict[Row, list[Result]], file: Path) -> Path:
+    """Draw quality against size."""
+    figure, panels = pyplot.subplots(1, 2, figsize=(11, 4), layout="constrained")
+    for axes, name in zip(panels, ("cosine", "MRR"), strict=True):
+        for row, results in found.items():
+            if row.table == "size" and results:
+                points = sorted((result.scores["MB"].value, result.scores[name].value) for result in results)
+                axes.plot(*zip(*points, strict=True), "--o" if row.hashed else "-o", label=row.label, markersize=4)
+        axes.set(xscale="log", xlabel="MB, with the index", ylabel=name)
+        axes.grid(alpha=0.3)
+    panels[0].set_title("Held-out words of minilm-en, vectors as int8")
+    if panels[0].lines:
+        panels[0].legend(fontsize="small")
+    return save(figure, file)
+
+
+def draw_losses(losses: dict[str, list[float]], file: Path) -> Path:
+    """Draw loss by epoch for each model."""
+    figure, axes = pyplot.subplots(figsize=(6, 4), layout="constrained")
+    for label, values in losses.items():
+        axes.plot(range(1, len(values) + 1), [value / values[0] for value in values], label=label)
+    axes.set(
+        xlabel="epoch", ylabel="loss, as a share of the first epoch's", yscale="log", title="Training on minilm-en"
+    )
+    axes.grid(alpha=0.3)
+    if losses:
+        axes.legend(fontsize="small")
+    return save(figure, file)
+
+
+def save(figure: Any, file: Path) -> Path:
+    """Save and close a picture."""
+    figure.savefig(file, dpi=120)
+    pyplot.close(figure)
+    return file

@@ -1,0 +1,117 @@
+"""Tasks that only the paper's tables need: Table 1, affixes guessed at random, speed and size."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from statistics import median
+
+import numpy as np
+import numpy.typing as npt
+
+from pbos.evaluation.datasets import AffixRow
+from pbos.evaluation.results import Embedder, Result, Score, bootstrap
+from pbos.evaluation.words import affix_questions, macro
+from pbos.model import Model
+from pbos.segmenter import Segmenter
+from pbos.text import as_words
+
+# Table 1 of the paper.
+PAPER_SEGMENTATIONS = {
+    "higher": {"higher": 0.924, "high/er": 0.030, "highe/r": 0.027, "h/igher": 0.007, "hig/her": 0.004},
+    "farmland": {"farmland": 0.971, "farmlan/d": 0.010, "farm/land": 0.006, "f/armland": 0.005},
+    "penpineapplepie": {"pen/pineapple/pie": 0.359, "pen/pineapple/pi/e": 0.157, "pen/pineapple/p/ie": 0.101},
+    "paradichlorobenzene": {
+        "para/dichlorobenzene": 0.611,
+        "par/a/dichlorobenzene": 0.110,
+        "paradi/chlorobenzene": 0.083,
+    },
+}
+PAPER_WEIGHTS = {
+    "higher": {"higher": 0.852, "high": 0.031, "er": 0.029, "r": 0.029, "highe": 0.025},
+    "farmland": {"farmland": 0.941, "d": 0.010, "farmlan": 0.009, "farm": 0.008, "land": 0.007},
+    "penpineapplepie": {"pineapple": 0.238, "pen": 0.186, "pie": 0.131, "p": 0.101, "e": 0.099},
+    "paradichlorobenzene": {
+        "dichlorobenzene": 0.344,
+        "para": 0.283,
+        "a": 0.061,
+        "par": 0.054,
+        "ichlorobenzene": 0.042,
+    },
+}
+
+
+def segmentation(segmenter: Segmenter, n: int = 5) -> Result:
+    """Return Table 1 of the paper: the best segmentations and largest weights of four words, with the paper's figures.
+
+    The score is the largest difference from the paper's figures. It is meaningful for the paper's counts only.
+    """
+    details, differences = {}, []
+    for word in PAPER_SEGMENTATIONS:
+        found = {"/".join(one.pieces): float(one.probability) for one in segmenter.segment(word, 50)}
+        weights = {subword: float(weight) for subword, weight in segmenter.weights(word)}
+        details[word] = {"segmentations": list(found.items())[:n], "weights": list(weights.items())[:n]}
+        differences += [abs(found.get(text, 0.0) - value) for text, value in PAPER_SEGMENTATIONS[word].items()]
+        differences += [abs(weights.get(text, 0.0) - value) for text, value in PAPER_WEIGHTS[word].items()]
+    scores = {"largest difference from the paper": Score(max(differences))}
+    paper = {"segmentations": PAPER_SEGMENTATIONS, "weights": PAPER_WEIGHTS}
+    return Result("segmentation", "Table 1", scores, {"words": details, "paper": paper})
+
+
+def affix_random(rows: Iterable[AffixRow], seed: int = 0, *, repeats: int = 1000) -> Result:
+    """Guess each word's affix at random among its candidates: the baseline of affix prediction.
+
+    Scores are averages over 100 draws; each bootstrap sample has a draw of its own.
+    """
+    questions, affixes = affix_questions(rows)
+    right = np.array([question.right for question in questions])
+    random = np.random.default_rng(seed)
+
+    def draw(words: npt.NDArray[np.int64]) -> dict[str, float]:
+        candidates = [questions[word].candidates for word in words]
+        places = random.random(len(words))
+        guesses = [one[int(place * len(one))] for one, place in zip(candidates, places.tolist(), strict=True)]
+        return macro(right[words], np.array(guesses))
+
+    every = [draw(np.arange(len(right))) for _ in range(100)]
+    intervals = bootstrap(draw, len(right), repeats=repeats, seed=seed)
+    scores = {
+        kind: Score(float(np.mean([one[kind] for one in every])), score.low, score.high)
+        for kind, score in intervals.items()
+    }
+    details = {"words": len(questions), "affixes": len(affixes), "protocol": "a random candidate, mean of 100 draws"}
+    return Result("affix", "affix", scores, details)
+
+
+def speed(model: Embedder, words: Iterable[str], *, repeats: int = 5) -> Result:
+    """Measure the time per word in microseconds, one by one and in a batch, and the size of the model.
+
+    Args:
+        model: Anything that embeds words.
+        words: The words; the first 1,000 are also embedded one by one.
+        repeats: How often to embed all words at once; the median counts.
+    """
+    words = as_words(words)
+    model.embed(words[:10])  # compilation and mapping files into memory are not measured
+    alone = [seconds(model, [word]) for word in words[:1000]]
+    together = median(seconds(model, words) for _ in range(repeats)) / len(words)
+    scores = {
+        "µs per word, one by one": Score(1e6 * median(alone)),
+        "µs per word, in a batch": Score(1e6 * together),
+    }
+    if isinstance(model, Model):
+        scores |= {kind: Score(float(size)) for kind, size in size_of(model).items()}
+    return Result("speed", "words", scores, {"words": len(words), "protocol": "medians"})
+
+
+def seconds(model: Embedder, words: list[str]) -> float:
+    """Return how long embedding takes."""
+    start = time.perf_counter()
+    model.embed(words)
+    return time.perf_counter() - start
+
+
+def size_of(model: Model) -> dict[str, int]:
+    """Return the number of trained parameters, and the bytes of the subword vectors and the index together."""
+    index = sum(array.nbytes for array in model.index.arrays)
+    return {"parameters": int(model.vectors.values.size), "bytes": int(model.vectors.nbytes + index)}

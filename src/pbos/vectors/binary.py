@@ -1,0 +1,42 @@
+"""The binary format of word2vec: a header line, then word, space, little-endian float32 values, maybe a line end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from pbos.arrays import FloatMatrix
+from pbos.errors import FormatError
+from pbos.files import warn
+from pbos.kernels.numbers import split_records
+from pbos.vectors.stream import Layout, RowBuilder
+
+
+def read_binary(rows: RowBuilder, layout: Layout, blocks: Iterator[bytes], limit: int | None) -> None:
+    """Read as many records as the header announces, or `limit`."""
+    announced, width = layout.announced or 0, 4 * layout.dims
+    wanted = min(announced, limit or announced)
+    data = b""
+    while len(rows) < wanted:
+        block = next(blocks, b"")
+        if not block:
+            raise FormatError(
+                f"{rows.path}: the file ends in word {len(rows) + 1} of the {announced} its header announces; "
+                "copy or download it again"
+            )
+        data += block
+        possible = min(wanted - len(rows), len(data) // width)
+        spans = np.empty((possible, 2), np.int64)
+        filled, at = split_records(np.frombuffer(data, np.uint8), rows.room(possible).view(np.uint8), spans)
+        rows.add(data, spans[:filled])
+        data = data[at:]
+    if limit is None and (data or next(blocks, b"")).strip():
+        warn(f"{rows.path}: the file continues after the {announced} words its header announces; the rest was not read")
+
+
+def binary_rows(words: list[str], matrix: FloatMatrix) -> Iterator[bytes]:
+    """Yield the bytes of a binary file row by row."""
+    yield f"{len(words)} {matrix.shape[1]}\n".encode()
+    for word, row in zip(words, matrix.astype("<f4", copy=False), strict=True):
+        yield word.encode() + b" " + row.tobytes() + b"\n"

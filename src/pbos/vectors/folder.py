@@ -1,0 +1,45 @@
+"""Folders with words.txt, one word per line, and vectors.npy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from pbos.arrays import FloatMatrix
+from pbos.errors import FormatError, InputError
+from pbos.files import BOM, write_whole_folder
+from pbos.vectors.rows import Rows
+
+FILES = ("words.txt", "vectors.npy")
+
+
+def read_folder(folder: Path, limit: int | None) -> Rows:
+    """Read a folder. The vectors stay in the file, mapped into memory."""
+    for name in FILES:
+        if not (folder / name).is_file():
+            raise FormatError(f"{folder}: {name} is missing; a folder of vectors contains {' and '.join(FILES)}")
+    try:
+        vectors = np.load(folder / "vectors.npy", mmap_mode="r", allow_pickle=False)
+    except (ValueError, EOFError) as error:
+        raise FormatError(f"{folder / 'vectors.npy'}: not a NumPy array of numbers ({error})") from error
+    lines = (folder / "words.txt").read_bytes().removeprefix(BOM).split(b"\n")
+    if not lines[-1]:
+        lines.pop()
+    if len(lines) != len(vectors):
+        raise FormatError(f"{folder}: {len(lines)} words in words.txt, but {len(vectors)} rows in vectors.npy")
+    words = [line.removesuffix(b"\r").decode(errors="replace") for line in lines[:limit]]
+    return Rows(str(folder), words, vectors[:limit])
+
+
+def write_folder(target: Path, words: list[str], matrix: FloatMatrix) -> None:
+    """Write a folder. It may replace a folder of vectors, but nothing else."""
+    target = target.resolve()
+    if target.exists() and not target.is_dir():
+        raise InputError(f"{target}: this is a file, so no folder can be written here; choose another name")
+    if target.exists() and not {entry.name for entry in target.iterdir()} <= set(FILES):
+        raise InputError(f"{target}: the folder contains other files than vectors; choose a new or empty one")
+    with write_whole_folder(target) as fresh:
+        with (fresh / "words.txt").open("wb") as stream:
+            stream.writelines(f"{word}\n".encode() for word in words)
+        np.save(fresh / "vectors.npy", matrix)

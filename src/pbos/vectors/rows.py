@@ -1,0 +1,76 @@
+"""Rows as a source gives them, and the checks that all of them go through."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from pbos.arrays import FloatMatrix
+from pbos.errors import FormatError, InputError
+from pbos.files import warn
+
+CHECKED_AT_ONCE = 1 << 16  # rows
+
+
+class Rows(NamedTuple):
+    """Words and their vectors, not checked yet."""
+
+    source: str  # used in messages
+    words: list[str]
+    vectors: Any  # anything that NumPy turns into a matrix
+    error: type[FormatError] | type[InputError] = FormatError
+
+    def checked(self, limit: int | None = None) -> tuple[list[str], FloatMatrix]:
+        """Return the words and a C-ordered float32 matrix, which is copied only if it has to be.
+
+        Empty and duplicate words are dropped. Anything else that is wrong is an error.
+        """
+        vectors = self.as_array()
+        if len(self.words) != len(vectors):
+            raise self.error(f"{self.source}: {len(self.words)} words but {len(vectors)} vectors; each word needs one")
+        words = self.words[:limit]
+        with np.errstate(over="ignore"):  # a value too large for float32 becomes infinite, which is found below
+            matrix = np.ascontiguousarray(vectors[:limit], np.float32)
+        for start in range(0, len(matrix), CHECKED_AT_ONCE):  # in parts, to keep the mask small
+            finite = np.isfinite(matrix[start : start + CHECKED_AT_ONCE]).all(axis=1)
+            if not finite.all():
+                row = start + int(np.argmin(finite))
+                raise self.error(
+                    f"{self.source}, row {row + 1}: the vector of {words[row]!r} contains NaN, infinity or a value too "
+                    "large for float32; correct it or leave the word out"
+                )
+        first: dict[str, int] = {}
+        for row, word in enumerate(words):
+            first.setdefault(word, row)
+        if len(first) == len(words) and "" not in first:
+            return words, matrix
+        self.warn([row for row, word in enumerate(words) if not word], "empty")
+        self.warn([row for row, word in enumerate(words) if word and first[word] != row], "duplicate")
+        first.pop("", None)
+        return list(first), matrix[list(first.values())]
+
+    def as_array(self) -> npt.NDArray[Any]:
+        """Return the vectors as a matrix of real numbers."""
+        try:
+            array = np.asarray(self.vectors)
+        except ValueError:
+            sizes = [len(vector) if hasattr(vector, "__len__") else 1 for vector in self.vectors]
+            row = next((row for row, size in enumerate(sizes) if size != sizes[0]), 0)
+            raise self.error(
+                f"{self.source}, row {row + 1}: the vector has {sizes[row]} values, the first one {sizes[0]}; "
+                "all need the same length"
+            ) from None
+        if array.ndim != 2 or array.shape[1] == 0:
+            raise self.error(f"{self.source}: the vectors need shape (words, dimensions), got {array.shape}")
+        if array.dtype.kind not in "fiu":
+            raise self.error(f"{self.source}: the vectors need to be real numbers, got dtype {array.dtype}")
+        return array
+
+    def warn(self, rows: list[int], what: str) -> None:
+        """Give one warning for all rows that have the same problem."""
+        if rows:
+            noun = "word" if len(rows) == 1 else "words"
+            first = f"first: {self.words[rows[0]]!r}, row {rows[0] + 1}"
+            warn(f"{self.source}: dropped {len(rows)} {what} {noun} ({first})")

@@ -1,0 +1,70 @@
+"""Text files, one word and its numbers per line: word2vec and fastText .vec with a header, GloVe without."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from pbos.arrays import FloatMatrix
+from pbos.errors import FormatError
+from pbos.files import warn
+from pbos.kernels.numbers import parse_lines
+from pbos.vectors.stream import NUMBER, Layout, RowBuilder, split_line
+
+LARGEST = float(np.finfo(np.float32).max)
+
+
+def read_text(rows: RowBuilder, layout: Layout, blocks: Iterator[bytes], limit: int | None) -> None:
+    """Read all lines, or `limit` rows."""
+    line = layout.line
+    for block in end_at_lines(blocks):
+        # A number takes at least two bytes. One row more than fits, so that the kernel stops at a line with too few.
+        wanted = min(block.count(b"\n"), len(block) // (2 * layout.dims) + 1)
+        if limit is not None:
+            wanted = min(wanted, limit - len(rows))
+        spans = np.empty((wanted, 2), np.int64)
+        filled, passed, at = parse_lines(np.frombuffer(block, np.uint8), rows.room(wanted), spans)
+        rows.add(block, spans[:filled])
+        line += passed
+        if len(rows) == limit:
+            return
+        if at < len(block):
+            problem = explain(block[at : block.index(b"\n", at)], layout.dims)
+            raise FormatError(f"{rows.path}, line {line}: {problem}; correct the row or delete it")
+    if layout.announced not in (None, len(rows)):
+        warn(f"{rows.path}: the header announces {layout.announced} rows, but there are {len(rows)}; all were read")
+
+
+def end_at_lines(blocks: Iterator[bytes]) -> Iterator[bytes]:
+    """Move the ends of blocks to line ends."""
+    rest = b""
+    for block in blocks:
+        block = rest + block
+        cut = block.rfind(b"\n") + 1
+        if cut:
+            yield block[:cut]
+        rest = block[cut:]
+    if rest:
+        yield rest + b"\n"
+
+
+def explain(line: bytes, dims: int) -> str:
+    """Return what is wrong with a line that the kernel did not accept."""
+    tokens = split_line(line)
+    if len(tokens) <= dims:
+        return f"expected a word and {dims} numbers, found {len(tokens)} fields"
+    for token in tokens[-dims:]:
+        if not NUMBER.fullmatch(token) or not abs(float(token)) <= LARGEST:
+            break
+    return f"expected a word and {dims} numbers, but {token.decode(errors='replace')!r} is not a finite float32 number"
+
+
+def text_rows(words: list[str], matrix: FloatMatrix, header: bool) -> Iterator[bytes]:
+    """Yield the bytes of a text file row by row."""
+    dims = matrix.shape[1]
+    if header:
+        yield f"{len(words)} {dims}\n".encode()
+    line = "%s" + " %.9g" * dims + "\n"  # nine digits restore every float32 exactly
+    for word, row in zip(words, matrix, strict=True):
+        yield (line % (word, *row.tolist())).encode()

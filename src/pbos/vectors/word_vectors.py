@@ -1,0 +1,189 @@
+"""The class WordVectors. What may be found in files, and what happens then, is listed in docs/files.md."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from pbos.arrays import FloatMatrix
+from pbos.errors import FormatError, InputError
+from pbos.files import PathLike, open_bytes, warn, write_whole
+from pbos.progress import progress as progress_bar
+from pbos.text import as_words
+from pbos.vectors import stream as streams
+from pbos.vectors.binary import binary_rows, read_binary
+from pbos.vectors.folder import read_folder, write_folder
+from pbos.vectors.formats import check_words, choose_format
+from pbos.vectors.gensim import read_gensim
+from pbos.vectors.npz import read_npz, write_npz
+from pbos.vectors.rows import Rows
+from pbos.vectors.text import read_text, text_rows
+
+PICKLE, ZIP = b"\x80", b"PK\x03\x04"
+UNREADABLE = {  # by the first bytes
+    (793712314).to_bytes(4, "little"): "this is a fastText model (.bin); use the .vec file written next to it",
+    b"\x89HDF\r\n\x1a\n": "this is an HDF5 file; save its words and vectors as .npz or word2vec",
+    b"\x93NUMPY": "this is a matrix without words; put it in a folder as vectors.npy, next to words.txt",
+}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class WordVectors:
+    """Words and their vectors. Words are unique and not empty, values are finite.
+
+    Attributes:
+        words: The words.
+        vectors: Their vectors, float32 (n_words, dims). C-ordered float32 is not copied, a mapped file stays mapped.
+
+    >>> import numpy as np
+    >>> vectors = WordVectors(["high", "higher"], np.eye(2))
+    >>> vectors["higher"]
+    array([0., 1.], dtype=float32)
+    >>> vectors[["higher", "high"]]
+    array([[0., 1.], [1., 0.]], dtype=float32)
+    """
+
+    words: list[str]
+    vectors: FloatMatrix
+
+    def __post_init__(self) -> None:
+        self._fill(Rows("word vectors", as_words(self.words), self.vectors, error=InputError))
+
+    def _fill(self, rows: Rows, limit: int | None = None) -> None:
+        words, matrix = rows.checked(limit)
+        object.__setattr__(self, "words", words)
+        object.__setattr__(self, "vectors", matrix)
+
+    @classmethod
+    def of(cls, source: Any) -> WordVectors:
+        """Convert a path, (words, matrix), a mapping, or gensim's KeyedVectors or models.
+
+        >>> WordVectors.of({"high": [1, 0], "higher": [0, 1]})
+        WordVectors(2 words, 2 dims)
+        """
+        if isinstance(source, WordVectors):
+            return source
+        if isinstance(source, (str, os.PathLike)):
+            return cls.read(source)
+        source = getattr(source, "wv", source)  # gensim's Word2Vec and FastText
+        if hasattr(source, "index_to_key") and hasattr(source, "vectors"):  # gensim's KeyedVectors
+            return cls(source.index_to_key, source.vectors)
+        if isinstance(source, Mapping):
+            return cls(list(source), list(source.values()))  # type: ignore[arg-type]
+        if isinstance(source, tuple) and len(source) == 2:
+            return cls(*source)
+        raise InputError(
+            f"word vectors cannot be made from {type(source).__name__}; "
+            "pass a path, (words, matrix), gensim KeyedVectors or a mapping from words to vectors"
+        )
+
+    @classmethod
+    def read(cls, path: PathLike, *, limit: int | None = None, progress: bool | None = None) -> WordVectors:
+        """Read a file or folder. The format and the compression are found from the content.
+
+        Args:
+            path: word2vec (text or binary), fastText .vec, GloVe, .npz, gensim's .kv or .model (read as data, nothing
+                in it is run), or a folder with words.txt and vectors.npy.
+            limit: Read only this many rows.
+            progress: Show a progress bar: True, False, or None for "only on a terminal".
+        """
+        if limit is not None and limit < 1:
+            raise InputError(f"limit is {limit}; it has to be at least 1, or None for all rows")
+        rows = read_folder(Path(path), limit) if Path(path).is_dir() else read_file(path, limit, progress)
+        vectors = cls.__new__(cls)
+        vectors._fill(rows, limit)
+        replaced = [word for word in vectors.words if "\ufffd" in word]
+        if replaced:
+            noun = "word contains" if len(replaced) == 1 else "words contain"
+            warn(f"{path}: {len(replaced)} {noun} U+FFFD, which replaces invalid UTF-8 (first: {replaced[0]!r})")
+        return vectors
+
+    def write(self, path: PathLike, *, format: str | None = None, progress: bool | None = None) -> None:
+        """Write a file or folder, completely or not at all.
+
+        Args:
+            path: Where to write; an additional suffix .gz, .bz2, .xz or .zst compresses (not for npz and folder).
+            format: word2vec, word2vec-binary, glove, npz or folder. None chooses by the name: .vec and .txt are
+                word2vec, .bin is word2vec-binary, .glove is glove, .npz is npz, a name without a suffix is a folder.
+            progress: Show a progress bar: True, False, or None for "only on a terminal".
+        """
+        target = Path(path)
+        format = choose_format(target, format)
+        check_words(self.words, format)
+        if format == "folder":
+            write_folder(target, self.words, self.vectors)
+            return
+        with write_whole(target) as stream:
+            if format == "npz":
+                write_npz(stream, self.words, self.vectors)
+                return
+            if format == "word2vec-binary":
+                rows = binary_rows(self.words, self.vectors)
+            else:
+                rows = text_rows(self.words, self.vectors, header=format == "word2vec")
+            with progress_bar("writing", len(self), progress) as advance:
+                for row in rows:
+                    stream.write(row)
+                    advance(1)
+
+    @property
+    def dims(self) -> int:
+        """The number of values in each vector."""
+        return int(self.vectors.shape[1])
+
+    @property
+    def vector_size(self) -> int:
+        """The same as `dims`, under gensim's name."""
+        return self.dims
+
+    @cached_property
+    def row_of(self) -> dict[str, int]:
+        """The row of each word."""
+        return {word: row for row, word in enumerate(self.words)}
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def __contains__(self, word: object) -> bool:
+        return word in self.row_of
+
+    def __getitem__(self, words: str | Iterable[str]) -> FloatMatrix:
+        """Return the vector of a word (dims,), or the vectors of many (n, dims)."""
+        rows = self.row_of[words] if isinstance(words, str) else [self.row_of[word] for word in as_words(words)]
+        found: FloatMatrix = self.vectors[rows]
+        return found
+
+    def __repr__(self) -> str:
+        return f"WordVectors({len(self)} words, {self.dims} dims)"
+
+
+def read_file(path: PathLike, limit: int | None, progress: bool | None) -> Rows:
+    """Read a file of any format."""
+    with open_bytes(path) as stream:
+        head = stream.read(streams.BLOCK)
+        raw = getattr(stream, "raw", None)
+        size = os.fstat(stream.fileno()).st_size if isinstance(raw, io.FileIO) else 0  # 0 if compressed or a pipe
+        if not head:
+            raise FormatError(f"{path}: the file is empty; expected word vectors")
+        for magic, message in UNREADABLE.items():
+            if head.startswith(magic):
+                raise FormatError(f"{path}: {message}")
+        if head.startswith((PICKLE, ZIP)):
+            if size:
+                stream.seek(0)
+            else:
+                stream = io.BytesIO(head + stream.read())
+            return read_gensim(path, stream) if head.startswith(PICKLE) else read_npz(path, stream)
+        layout = streams.find_layout(path, head)
+        with progress_bar(f"reading {Path(path).name}", size or None, progress) as advance:
+            blocks = streams.read_blocks(head[layout.start :], stream, advance)
+            possible = size // (2 * layout.dims)  # a number takes at least two bytes
+            rows = streams.RowBuilder(path, layout.dims, min(layout.announced or 0, possible, limit or possible))
+            read = read_binary if layout.binary else read_text
+            read(rows, layout, blocks, limit)
+            return rows.finish()
