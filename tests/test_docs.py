@@ -1,5 +1,6 @@
-"""What the documents say is so: every block of code in them runs, every link leads somewhere, the site builds."""
+"""The documentation is correct: every code block runs, every link works, the site builds."""
 
+import dataclasses
 import doctest
 import gzip
 import io
@@ -20,36 +21,34 @@ import pytest
 import pbos
 from pbos.cli import main
 from pbos.cli.common import prepare
+from pbos.settings import PRESETS, Preset
 
 ROOT = Path(__file__).parents[1]
 PAGES = ("README.md", "CONTRIBUTING.md", *sorted(str(p.relative_to(ROOT)) for p in (ROOT / "docs").rglob("*.md")))
-READ_ONLY = {"text", "json", "toml", "ini", "yaml"}  # languages of blocks that are for reading
-REASONS = {  # why a block may be left out
-    "installs packages",
+NOT_CODE = {"text", "json", "toml", "ini", "yaml"}  # languages of blocks that are not run
+REASONS = {  # for not running a block
     "needs a download",
     "needs a GPU",
-    "needs the data of the evaluation",
     "runs until it is stopped",
     "test_examples.py does",
     "test_server.py does, with a server",
-    "takes minutes",
 }
-INSTALL = re.compile(r'^pip install "?pbos\b.*\n', re.MULTILINE)  # not run; that its extras exist is checked
-COMPILING = re.compile(r"pbos: compiling for this machine.*\n")  # which is said the first time only
+INSTALL = re.compile(r'^pip install "?pbos\b.*\n', re.MULTILINE)  # not run; another test checks its extras
+COMPILING = re.compile(r"pbos: compiling for this machine.*\n")  # printed the first time only
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 sys.path.insert(0, str(ROOT / "scripts"))
 
 
-# Blocks ---------------------------------------------------------------------------------------------------------------
+# -- blocks ------------------------------------------------------------------------------------------------------------
 
 
 class Block(NamedTuple):
-    """A block of code between fences."""
+    """A fenced code block."""
 
     line: int
     language: str
     text: str
-    not_run: str | None  # the reason that a comment before it gives
+    not_run: str | None  # the reason given in a comment before it
 
 
 MARK = re.compile(r"<!-- not run in the tests: (.*?) -->\s*\Z")
@@ -64,17 +63,17 @@ def blocks_of(page):
         found.append(Block(line, fence[2], textwrap.dedent(fence[3]), mark and mark[1]))
     assert page.count("```") == 2 * len(found), "a fence is not closed"
     marks = len(re.findall(r"^ *<!-- not run in the tests", page, re.MULTILINE))
-    assert marks == sum(block.not_run is not None for block in found), "a comment on tests stands before no block"
+    assert marks == sum(block.not_run is not None for block in found), "a comment about tests has no block after it"
     return found
 
 
 def run_page(page, name, folder):
-    """Run the blocks of a page in order, in one folder and with one set of Python names."""
+    """Run the blocks of a page in order, in one folder and with shared Python variables."""
     names = {"__name__": "__main__"}
     for block in blocks_of(page):
         place = f"{name}, line {block.line}"
         if block.not_run is not None:
-            assert block.not_run in REASONS, f"{place}: {block.not_run!r} is none of the reasons {sorted(REASONS)}"
+            assert block.not_run in REASONS, f"{place}: {block.not_run!r} is not one of the reasons {sorted(REASONS)}"
         elif block.language == "python" and ">>>" in block.text:
             run_session(block, names, name)
         elif block.language == "python":
@@ -85,7 +84,9 @@ def run_page(page, name, folder):
         elif block.language == "console":
             run_console(block, folder, place)
         else:
-            assert block.language in READ_ONLY, f"{place}: name the language: python, sh, console, or for reading text"
+            assert block.language in NOT_CODE, (
+                f"{place}: name the language: python, sh, console, or text if it is not run"
+            )
 
 
 def run_session(block, names, name):
@@ -97,8 +98,8 @@ def run_session(block, names, name):
 
 
 def run_console(block, folder, place):
-    """Compare what each `$ command` writes, to either stream, with what stands below it."""
-    assert block.text.startswith("$ "), f"{place}: a console block begins with $ and a command"
+    """Compare the output of each `$ command`, on both streams, with the lines below it."""
+    assert block.text.startswith("$ "), f"{place}: a console block starts with $ and a command"
     for part in re.split(r"^\$ ", block.text, flags=re.MULTILINE)[1:]:
         command, expected = re.fullmatch(r"((?:.*\\\n)*.*\n)((?:.*\n)*)", part).groups()
         _, written = in_shell(command, folder)
@@ -107,9 +108,9 @@ def run_console(block, folder, place):
 
 
 def in_shell(script, folder):
-    """Run a script and return its exit code and what it wrote, to either stream.
+    """Run a script; return its exit code and its output on both streams.
 
-    One that is nothing but plain `pbos` commands runs in this process, which saves starting Python for each.
+    A script of plain `pbos` commands runs in this process, which saves starting Python for each.
     """
     lines = [line for line in script.splitlines() if shlex.split(line, comments=True)]
     if all(re.match(r"pbos [^|<>&;$`*?(){}\\~]*$", line) for line in lines):
@@ -131,11 +132,11 @@ def in_this_process(commands):
     written = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)
     code = 0
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
-        warnings.simplefilter("default", pbos.PbosWarning)  # in the other tests it is an error
+        warnings.simplefilter("default", pbos.PbosWarning)  # an error in other tests
         patch.setattr(sys, "stdout", written)
         patch.setattr(sys, "stderr", written)
         for command in commands:
-            prepare.cache_clear()  # it has warnings shown in the way of the command line
+            prepare.cache_clear()  # so that it installs the command line's way to show warnings again
             patch.setattr(sys, "argv", shlex.split(command, comments=True))
             try:
                 main()
@@ -146,7 +147,7 @@ def in_this_process(commands):
 
 @pytest.fixture(scope="module")
 def small_files(tmp_path_factory):
-    """The files that pages name as the reader's own, in small; what else they name they make themselves."""
+    """Small versions of the files that pages expect the reader to have; other files are made by the pages."""
     folder = tmp_path_factory.mktemp("files")
     model = pbos.load()
     words = [word for word in model.words[:1200] if word.isalpha()][:1000]
@@ -184,7 +185,7 @@ def small_files(tmp_path_factory):
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_every_block_of_a_page_runs_and_gives_what_it_shows(page, small_files, tmp_path, monkeypatch):
+def test_every_block_of_a_page_runs_and_gives_the_output_shown(page, small_files, tmp_path, monkeypatch):
     folder = tmp_path / "here"
     shutil.copytree(small_files, folder)
     monkeypatch.chdir(folder)
@@ -208,23 +209,23 @@ def test_every_block_of_a_page_runs_and_gives_what_it_shows(page, small_files, t
         ("```\n>>> 1 + 1\n3\n```\n", "name the language"),
         ("```bash\nfalse\n```\n", "name the language"),
         ("<!-- not run in the tests: too lazy -->\n```sh\nfalse\n```\n", "too lazy"),
-        ("<!-- not run in the tests: takes minutes -->\n\nText.\n\n```sh\ntrue\n```\n", "before no block"),
+        ("<!-- not run in the tests: needs a GPU -->\n\nText.\n\n```sh\ntrue\n```\n", "no block after it"),
         ("```sh\nfalse\n", "not closed"),
     ],
 )
-def test_a_block_that_is_wrong_is_found(page, what, tmp_path):
+def test_a_wrong_block_is_found(page, what, tmp_path):
     with pytest.raises(AssertionError, match=re.escape(what)):
         run_page(page, "page", tmp_path)
 
 
-def test_a_block_may_be_left_out_for_a_known_reason(tmp_path):
-    run_page("<!-- not run in the tests: takes minutes -->\n\n```sh\nfalse\n```\n", "page", tmp_path)
+def test_a_block_is_not_run_for_a_known_reason(tmp_path):
+    run_page("<!-- not run in the tests: needs a GPU -->\n\n```sh\nfalse\n```\n", "page", tmp_path)
     run_page("```text\nfalse\n```\n", "page", tmp_path)
     run_page('```sh\npip install "pbos[eval]"  # and nothing else\n```\n', "page", tmp_path)
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_sessions_stand_in_blocks_and_extras_exist(page):
+def test_sessions_are_in_blocks_and_extras_exist(page):
     text = (ROOT / page).read_text(encoding="utf-8")
     assert ">>>" not in FENCE.sub("", text)
     settings = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
@@ -236,11 +237,11 @@ def test_sessions_stand_in_blocks_and_extras_exist(page):
         assert set(named.split(",")) <= set(extras)
 
 
-# Pages that are made --------------------------------------------------------------------------------------------------
+# -- generated content -------------------------------------------------------------------------------------------------
 
 
-def test_cli_page_is_what_help_says():
-    """Made by the same version of typer the page is equal; another one lays out and names types in its own way."""
+def test_the_cli_page_is_up_to_date():
+    """Compared as a whole if the same version of Typer made it; other versions use another layout."""
     import make_cli_docs
 
     def names(text):
@@ -253,7 +254,7 @@ def test_cli_page_is_what_help_says():
         assert page == made, "run `make docs`"
 
 
-def test_cli_page_is_the_same_in_any_terminal(monkeypatch):
+def test_the_cli_page_is_the_same_in_any_terminal(monkeypatch):
     import make_cli_docs
 
     wide = make_cli_docs.content(["segment"])
@@ -262,27 +263,41 @@ def test_cli_page_is_the_same_in_any_terminal(monkeypatch):
     assert make_cli_docs.content(["segment"]) == wide
 
 
-def test_the_picture_of_a_lattice_is_what_the_page_says():
+def settings_table():
+    for one in dataclasses.fields(Preset):
+        help = one.metadata["help"].translate({ord("|"): r"\|", ord("<"): "&lt;", ord(">"): "&gt;"})
+        choices = (
+            f" One of: {', '.join(f'`{name}`' for name in one.metadata['choices'])}." if one.metadata["choices"] else ""
+        )
+        yield f"| `{one.name}` | {help}{choices} | `{getattr(PRESETS['default'], one.name)}` |"
+
+
+def test_the_reference_has_every_setting():
+    table = "\n".join(settings_table())
+    assert table in (ROOT / "docs" / "api" / "index.md").read_text(encoding="utf-8"), f"the table should be:\n{table}"
+
+
+def test_the_drawing_of_a_lattice_is_up_to_date():
     drawn = pbos.load().lattice("rehydrating").svg()
     assert (ROOT / "docs" / "rehydrating.svg").read_text(encoding="utf-8") == drawn, "run `make docs`"
 
 
-# The site -------------------------------------------------------------------------------------------------------------
+# -- the site ----------------------------------------------------------------------------------------------------------
 
 
-def test_the_site_builds_and_fetches_nothing_from_elsewhere(tmp_path):
-    """Strict: every link and anchor inside of it leads somewhere, every page is in the navigation."""
+def test_the_site_builds_and_loads_nothing_from_other_servers(tmp_path):
+    """Built with --strict: every link and anchor exists, every page is in the navigation."""
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path / "site")]
     environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
     built = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert built.returncode == 0, built.stderr
     pages = list((tmp_path / "site").rglob("*.html"))
-    assert len(pages) > len(PAGES) - 2  # README is for the repository, the rest for both
+    assert len(pages) > len(PAGES) - 2  # README.md is not on the site
     for page in pages:
         tags = re.findall(r"<(?:script|link|img|iframe|source)\b[^>]*>", page.read_text(encoding="utf-8"))
         assert not [tag for tag in tags if re.search(r"""(?:src|href)=["']?(?:https?:)?//""", tag)], page
     for page in (tmp_path / "site" / "api").rglob("*.html"):
-        assert "<blockquote>" not in page.read_text(encoding="utf-8"), f"{page}: a session that is no block of code"
+        assert "<blockquote>" not in page.read_text(encoding="utf-8"), f"{page}: a session that is not in a code block"
     for style in (tmp_path / "site").rglob("*.css"):
         assert not re.search(r"@import|url\([\"']?(?:https?:)?//", style.read_text(encoding="utf-8")), style
 
@@ -292,14 +307,14 @@ def test_the_reference_has_every_public_name():
     assert set(pbos.__all__) <= set(re.findall(r"^::: pbos\.(\w+)$", reference, re.MULTILINE))
 
 
-def test_links_in_the_repository_lead_somewhere():
+def test_links_in_the_repository_work():
     for page in (*PAGES, "CHANGELOG.md", "benchmarks/README.md", "results/README.md"):
         text = FENCE.sub("", (ROOT / page).read_text(encoding="utf-8"))
         for link in re.findall(r"\]\(([^)#]+)[^)]*\)", text):
             assert link.startswith("https://") or ((ROOT / page).parent / link).exists(), f"{page}: {link}"
 
 
-# The package ----------------------------------------------------------------------------------------------------------
+# -- the package -------------------------------------------------------------------------------------------------------
 
 
 def test_public_names():
@@ -315,10 +330,12 @@ def test_changelog_starts_with_unreleased():
     assert (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").split("\n## ")[1].startswith("Unreleased")
 
 
-def test_the_wheel_holds_the_model_and_the_types(tmp_path):
+def test_the_wheel_has_the_model_and_the_types(tmp_path):
     from hatchling.builders.wheel import WheelBuilder
 
     (wheel,) = WheelBuilder(str(ROOT)).build(directory=str(tmp_path), versions=["standard"])
     names = set(zipfile.ZipFile(wheel).namelist())
     assert {"pbos/py.typed", "pbos/data/english/model.safetensors", "pbos/data/english/config.json"} <= names
-    assert not [name for name in names if "__pycache__" in name or name.startswith(("tests", "benchmarks"))]
+    assert not [
+        name for name in names if "__pycache__" in name or name.startswith(("tests", "benchmarks", "experiments"))
+    ]
