@@ -16,11 +16,10 @@ import numpy.typing as npt
 from rapidfuzz.distance import Levenshtein
 from rapidfuzz.process import cdist
 
+from pbos.arrays import FloatMatrix, unit_rows
 from pbos.errors import InputError
 from pbos.evaluation.results import Embedder
 from pbos.files import open_bytes
-from pbos.model import unit_rows
-from pbos.subword_vectors import FloatMatrix
 from pbos.text import as_words
 from pbos.vectors import WordVectors
 

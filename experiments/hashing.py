@@ -9,11 +9,12 @@ import numpy.typing as npt
 
 from experiments.fnv import fnv1a
 from pbos.counts import WordCounts
+from pbos.index import SubwordIndex
 from pbos.model import Model
+from pbos.settings import Preset
 from pbos.subword_vectors import SubwordVectors
-from pbos.subwords import SubwordIndex
-from pbos.text import pack_strings
-from pbos.training import choose, make_index, make_weights, solve
+from pbos.text import encode, pack_strings
+from pbos.training import Run, counted_words, make_index, make_weights, solve
 from pbos.vectors import WordVectors
 
 
@@ -30,10 +31,11 @@ def train_hashed(
 
     The index stays whole, since probabilities need it; only the vectors are fewer.
     """
-    chosen = choose(preset, {**settings, "merge": False})
+    chosen = Preset.named(preset, {**settings, "merge": False})
+    run, words = Run(chosen, threads=threads), encode(vectors.words, chosen)
     counts = WordCounts.from_ranks(vectors.words) if counts is None else counts
-    index = make_index(counts, vectors.words, chosen, threads)
-    index, weights, penalty = make_weights(index, vectors.words, chosen, threads)
+    index = make_index(counted_words(counts, vectors.words, chosen), words, run)
+    index, weights, penalty = make_weights(index, words, run)
 
     rows = index.rows  # of each subword: the row of its vector, -1 for none
     has_vector = rows >= 0
@@ -45,7 +47,7 @@ def train_hashed(
     rows[has_vector] = bucket
 
     weights = weights.renumbered(bucket_of_row)
-    solution = solve(weights, vectors.vectors, bucket_penalty, chosen, 0, threads, progress=False)
+    solution = solve(weights, vectors.vectors, bucket_penalty, run)
     return Model(
         index.with_rows(rows), chosen.spelling, SubwordVectors.of(solution.vectors), pack_strings(vectors.words)
     )

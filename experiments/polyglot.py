@@ -6,8 +6,8 @@ from os import PathLike
 
 from pbos.errors import FormatError
 from pbos.files import open_bytes
-from pbos.pickles import as_array, read_pickle
 from pbos.vectors import WordVectors
+from pbos.vectors.pickles import as_array, read_pickle
 
 MARKS = ("<UNK>", "<S>", "</S>", "<PAD>")  # rows that are not words
 

@@ -24,7 +24,7 @@ from pbos.evaluation.results import Embedder, Result, Score
 from pbos.evaluation.tagging import tagging
 from pbos.files import open_bytes, write_whole
 from pbos.model import Model
-from pbos.training import PRESETS
+from pbos.settings import PRESETS
 from pbos.vectors import WordVectors
 
 LANGUAGES = (
@@ -163,7 +163,7 @@ class Runner:
 
         vectors = self.vectors(row, row.targets)
         result = words.heldout(train, vectors, min(HIDDEN, len(vectors) // 5), dataset=size)
-        sizes, n_vectors = tasks.size_of(made[0]), len(made[0].vectors)
+        sizes, n_vectors = tasks.size_of(made[0]), len(made[0].subword_vectors)
         as_float32 = sizes["bytes"] + 3 * sizes["parameters"] - 4 * n_vectors  # int8 has a scale for each vector
         numbers = {"MB": sizes["bytes"] / 1e6, "MB as float32": as_float32 / 1e6, "vectors": n_vectors}
         return [replace(result, scores={**result.scores, **{name: Score(float(n)) for name, n in numbers.items()}})]

@@ -114,4 +114,4 @@ def seconds(model: Embedder, words: list[str]) -> float:
 def size_of(model: Model) -> dict[str, int]:
     """Return the number of trained parameters, and the bytes of the subword vectors and the index together."""
     index = sum(array.nbytes for array in model.index.arrays)
-    return {"parameters": int(model.vectors.values.size), "bytes": int(model.vectors.nbytes + index)}
+    return {"parameters": int(model.subword_vectors.values.size), "bytes": int(model.subword_vectors.nbytes + index)}

@@ -65,7 +65,7 @@ def test_the_empty_word_is_dropped():
         (["a"], [[1]], "counts have to be a list of numbers"),
         (["a", "b"], [0, 0], "no word has a count above zero"),
         ([], [], "no word has a count above zero"),
-        ("ab", [1, 2], "expected many words"),
+        ("ab", [1, 2], "expected a list of words"),
     ],
 )
 def test_bad_counts_are_an_error(words, counts, message):

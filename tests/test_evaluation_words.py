@@ -19,7 +19,7 @@ import pbos
 from pbos.errors import FormatError, InputError, MissingExtraError
 from pbos.evaluation import datasets, words
 from pbos.evaluation.datasets import AffixRow
-from pbos.spelling import Spelling
+from pbos.settings import Spelling
 from pbos.vectors import WordVectors
 
 
@@ -277,7 +277,7 @@ def test_encodings(tmp_path, word, encoding, language, utf8):
         (b"cat\tdog\t7\ncat\tfish\tmuch\n", "line 2: .*much"),
         (b"cat\tdog\tnan\ncat\tfish\t2\n", "line 1: .*nan"),
         (b"cat dog\n", "line 1: expected two words and a score"),
-        (b"cat\tdog\t7\nk\xe4se\tdog\t7\n", "line 2: the file is not utf-8; convert it to UTF-8"),
+        (b"cat\tdog\t7\nk\xe4se\tdog\t7\n", "line 2: the byte 0xe4 is not UTF-8; convert the file to UTF-8"),
         (b"\n\n", "the file is empty"),
     ],
 )
@@ -339,7 +339,7 @@ def test_difference_is_that_of_resampled_spearmans():
     first, second = (words.similarity(table, pairs, keep_cosines=True, repeats=20) for table in tables)
     found = words.difference(first, second, repeats=200, seed=3)
     assert found.value == pytest.approx(first.main.value - second.main.value)
-    cosines = [pbos.model.cosines(*words.embed_pairs(table, pairs)) for table in tables]
+    cosines = [pbos.cosines(*words.embed_pairs(table, pairs)) for table in tables]
     human = np.array([score for _, _, score in pairs])
     draws = np.random.default_rng(3)
     gaps = []
@@ -357,7 +357,7 @@ def test_interval_is_that_of_resampled_spearman():
     pairs = [(f"w{at}", f"w{at + 1}", float(random.integers(5))) for at in range(59)]
     found = words.similarity(table, pairs, repeats=200, seed=3)
     left, right = words.embed_pairs(table, pairs)
-    near = pbos.model.cosines(left, right)
+    near = pbos.cosines(left, right)
     human = np.array([score for _, _, score in pairs])
     draws = np.random.default_rng(3)
     rhos = []

@@ -59,7 +59,7 @@ def test_affix_prediction_with_fitted_probabilities(shared_data):
 
     These settings were the best of 16 tried on this very set, so the figure is on the high side.
     """
-    settings = {"boundaries": True, "types": True, "min_count": 2, "em_rounds": 2}
+    settings = {"boundaries": True, "types": True, "min_prob_words": 2, "em_rounds": 2}
     segmenter = Segmenter.from_counts(shared_data / "unigram_freq.csv", **settings)
     found = affix_scores(
         segmenter, shared_data, lambda affix: f"{affix[1:]}>" if affix.startswith("-") else f"<{affix[:-1]}"

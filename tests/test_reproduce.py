@@ -112,7 +112,7 @@ def test_random_affixes_give_the_papers_figures(shared_data):
 def test_speed_and_size():
     model = pbos.load()
     found = tasks.speed(model, ["higher", "unfriendliest"], repeats=2)
-    assert found.scores["parameters"].value == len(model.vectors) * model.dims
+    assert found.scores["parameters"].value == len(model.subword_vectors) * model.dims
     assert found.scores["bytes"].value > found.scores["parameters"].value
     assert all(score.value > 0 for score in found.scores.values())
 
@@ -181,16 +181,16 @@ def test_sizes_are_those_of_the_models(runner, monkeypatch):
 def test_hashed_subwords_share_vectors_by_their_spelling(shared_data):
     vectors = pbos.WordVectors.read(shared_data / "vectors" / "googlenews-en-8k", limit=100)
     model = train_hashed(vectors, None, 50, preset="default")
-    rows = {}
-    for subword, row in zip(model.index.strings(), model.index.rows[1:].tolist(), strict=True):
+    rows, row_of = {}, dict(zip(model.index.strings(), model.index.rows[1:].tolist(), strict=True))
+    for subword, row in row_of.items():
         if row >= 0:
             value = 0xCBF29CE484222325
             for character in subword:
                 value = (value ^ ord(character)) * 0x100000001B3 % 2**64
             assert rows.setdefault(value % 50, row) == row
-    assert len(rows) == len(set(rows.values())) == len(model.vectors) == 50
+    assert len(rows) == len(set(rows.values())) == len(model.subword_vectors) == 50
     expected = sum(
-        weight * model.vectors.to_float32()[model.index.rows[model.index.find(subword)]]
+        weight * model.subword_vectors.to_float32()[row_of[subword]]
         for subword, weight in model.weights("unfriendly")
     )
     assert model["unfriendly"] == pytest.approx(expected, abs=1e-4)

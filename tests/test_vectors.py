@@ -106,7 +106,7 @@ def test_a_float32_matrix_is_not_copied():
         (["a", "b"], [[1, 2], [3, np.nan]], "row 2: the vector of 'b' contains NaN"),
         (["a", "b"], [[1, -np.inf], [3, 4]], "row 1: the vector of 'a' contains NaN, infinity"),
         (["a"], [[1e39, 0]], "'a' contains NaN, infinity or a value too large for float32"),
-        ("ab", [[1], [2]], "expected many words"),
+        ("ab", [[1], [2]], "expected a list of words"),
         ([1], [[1]], "not a str but int"),
     ],
 )

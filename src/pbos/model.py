@@ -414,4 +414,5 @@ def largest(values: npt.NDArray[np.float32], n: int) -> list[int]:
     """
     n = max(min(n, values.size), 0)
     best = np.argpartition(-values, n - 1)[:n] if 0 < n < values.size else np.arange(values.size)
-    return best[np.lexsort((best, -values[best]))].tolist()[:n]
+    ranked: list[int] = best[np.lexsort((best, -values[best]))].tolist()
+    return ranked[:n]

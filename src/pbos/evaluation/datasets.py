@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from pbos.counts import at_commas, at_tabs, is_name, is_number
 from pbos.errors import FormatError, InputError, MissingExtraError
-from pbos.files import open_bytes
+from pbos.files import open_bytes, read_lines
 
 PathLike = str | os.PathLike[str]
 Pair = tuple[str, str, float]  # two words and how similar people find them
@@ -53,7 +53,7 @@ class Dataset:
     url: str = ""
     member: str = ""
     sha256: str = ""
-    encoding: str = "utf-8"
+    encoding: str = "UTF-8"
 
 
 class AffixRow(NamedTuple):
@@ -314,7 +314,7 @@ def sentences(language: str, part: str, data: PathLike | None = None) -> list[Se
     return read_sentences(locate(f"ud-{language}", data)[PARTS.index(part)])
 
 
-def read_pairs(path: PathLike, *, encoding: str = "utf-8") -> list[Pair]:
+def read_pairs(path: PathLike, *, encoding: str = "UTF-8") -> list[Pair]:
     """Read word pairs and their scores: three columns, separated by tabs, commas or spaces; a header is optional.
 
     The score is the first numeric column after the two words. White space around words is dropped.
@@ -323,9 +323,7 @@ def read_pairs(path: PathLike, *, encoding: str = "utf-8") -> list[Pair]:
         path: The file, perhaps compressed; any line ending works.
         encoding: What to try if the file is not UTF-8.
     """
-    lines = [(number, line) for number, line in numbered_lines(path, encoding) if line.strip()]
-    if not lines:
-        raise FormatError(f"{os.fspath(path)}: the file is empty")
+    lines = read_lines(path, encodings=tuple(dict.fromkeys(("UTF-8", encoding))))
     split = likely_split([text for _, text in lines[:SAMPLE]])
     rows = [(number, [field.strip() for field in split(text)]) for number, text in lines]
     score_at = likely_score([fields for _, fields in rows[:SAMPLE]])
@@ -361,9 +359,7 @@ def likely_score(rows: list[list[str]]) -> int:
 def read_affix_file(path: PathLike) -> list[AffixRow]:
     """Read the derivational morphology set: a header, then affix, stem, its tag, derived word and more, by tabs."""
     rows = []
-    for number, line in numbered_lines(path)[1:]:
-        if not line.strip():
-            continue
+    for number, line in read_lines(path)[1:]:
         fields = line.split("\t")
         if len(fields) < 4 or not all((fields[0], fields[1], fields[3])):
             raise FormatError(
@@ -376,7 +372,7 @@ def read_affix_file(path: PathLike) -> list[AffixRow]:
 def read_sentences(path: PathLike) -> list[Sentence]:
     """Read tagged sentences: a word, a tab and its tag per line, or CoNLL-U; a blank line ends a sentence."""
     found: list[Sentence] = [[]]
-    for number, line in numbered_lines(path):
+    for number, line in read_lines(path, keep_blank=True):
         if line.startswith("# "):  # a comment in CoNLL-U; the word "#" is followed by a tab
             continue
         fields = line.split("\t")
@@ -392,15 +388,3 @@ def read_sentences(path: PathLike) -> list[Sentence]:
                 f"{os.fspath(path)}, line {number}: expected a word, a tab and its tag, got: {line[:80]!r}"
             )
     return [sentence for sentence in found if sentence]
-
-
-def numbered_lines(path: PathLike, encoding: str = "utf-8") -> list[tuple[int, str]]:
-    """Read all lines with their numbers, from 1; UTF-8 is tried before the other encoding."""
-    with open_bytes(path) as stream:
-        data = stream.read().removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-    for one in dict.fromkeys(("utf-8", encoding)):
-        try:
-            return list(enumerate(data.decode(one).split("\n"), 1))
-        except UnicodeDecodeError as error:
-            line = data.count(b"\n", 0, error.start) + 1
-    raise FormatError(f"{os.fspath(path)}, line {line}: the file is not {encoding}; convert it to UTF-8")

@@ -8,12 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from pbos.arrays import NEAR_ZERO, FloatMatrix, cosines, unit_rows
 from pbos.errors import InputError, MissingExtraError
 from pbos.evaluation.datasets import AffixRow, Pair
 from pbos.evaluation.results import Embedder, Result, Score, bootstrap
-from pbos.model import NEAR_ZERO, cosines, unit_rows
 from pbos.segmenter import Segmenter
-from pbos.subword_vectors import FloatMatrix
 from pbos.text import BOUNDARIES, as_words
 from pbos.vectors import WordVectors
 
