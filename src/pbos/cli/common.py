@@ -1,16 +1,19 @@
-"""What the commands share: their common options, words from arguments, file or stdin, and output."""
+"""What the commands share: common options, words from arguments, a file or stdin, and output."""
 
 from __future__ import annotations
 
 import json
 import sys
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from pbos.errors import InputError, PbosWarning
 
 if TYPE_CHECKING:
     from numpy import float32
@@ -19,17 +22,45 @@ if TYPE_CHECKING:
     from pbos.model import Model
 
 MAX_SHOWN = 5
-BATCH = 8192  # words worked on at a time: memory stays the same for any number of words
+BATCH = 8192  # words per step, so that memory does not grow with their number
+
+
+# -- options -----------------------------------------------------------------------------------------------------------
+
+
+def one_of(names: Sequence[str], help: str, *, number: bool = False) -> Any:
+    """Declare an option whose value is one of some names or, with `number`, a number."""
+
+    def parse(value: str) -> str | float:
+        if value in names:
+            return value
+        try:
+            if number:
+                return float(value)
+        except ValueError:
+            pass
+        raise typer.BadParameter(f"{value!r} is not one of: {shown.replace('|', ', ')}")
+
+    shown = "|".join([*names, *(["NUMBER"] if number else [])])
+    return typer.Option(parser=parse, metavar=shown, help=help)
+
 
 ModelOption = Annotated[
     str | None,
-    typer.Option("-m", "--model", metavar="MODEL", help="A model folder; by default the English model of pbos."),
+    typer.Option("-m", "--model", metavar="FOLDER", help="The model; by default the English model of pbos."),
 ]
-WordsArgument = Annotated[list[str] | None, typer.Argument(metavar="WORD", help="Words; none: read from stdin.")]
+WordsArgument = Annotated[
+    list[str] | None, typer.Argument(metavar="WORD", help="The words; without any, they are read from stdin.")
+]
 InputOption = Annotated[
-    Path | None, typer.Option("-i", "--input", metavar="FILE", help="Read words from a file, one a line (- for stdin).")
+    Path | None,
+    typer.Option("-i", "--input", metavar="FILE", help="Read words from a file, one per line (- for stdin)."),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Write JSON, one object a line.")]
+ThreadsOption = Annotated[int | None, typer.Option(min=1, help="The number of threads; by default one per core.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Write JSON, one object per line.")]
+
+
+# -- models ------------------------------------------------------------------------------------------------------------
 
 
 def load_model(path: str | None) -> Model:
@@ -42,26 +73,16 @@ def load_model(path: str | None) -> Model:
 
 @cache
 def prepare() -> None:
-    """Have pbos's warnings shown as one line each, and Numba's first compilation announced: it takes some seconds."""
+    """Print the warnings of pbos as one line each, and announce Numba's first compilation, which takes seconds."""
     from numba.core import event
 
-    # Numba imports SciPy for its BLAS if it can; our kernels need none, and it takes a quarter of a second.
-    hidden = {} if "scipy" in sys.modules else {"scipy": None}
-    sys.modules.update(hidden)  # type: ignore[arg-type]
-    import numba.np.arraymath  # noqa: F401
-
-    for name in hidden:
-        del sys.modules[name]
-
-    from pbos.errors import PbosWarning
-
     class Announcer(event.Listener):  # type: ignore[misc]  # Numba is untyped
-        told = False
+        announced = False
 
         def on_start(self, event: Any) -> None:
-            if not self.told:
+            if not self.announced:
                 note("compiling for this machine, the first time only; this takes some seconds")
-                self.told = True
+                self.announced = True
 
         def on_end(self, event: Any) -> None:
             pass
@@ -78,58 +99,67 @@ def prepare() -> None:
     warnings.showwarning = show
 
 
-def note(sentence: str) -> None:
-    """Write a line to stderr, away from the output."""
-    sys.stderr.write(f"pbos: {sentence}\n")
-    sys.stderr.flush()
+# -- input -------------------------------------------------------------------------------------------------------------
 
 
-def words_from(words: list[str] | None, file: Path | None) -> Iterator[str]:
-    """Yield the words: the arguments, or a file's lines, or those of stdin."""
-    from pbos.errors import InputError
+def words_from(words: list[str] | None, file: Path | None, missing: str | None = None) -> Iterator[str]:
+    """Yield the words given as arguments, or the lines of a file or of stdin.
 
+    Args:
+        words: The arguments.
+        file: The file of `--input`.
+        missing: The choice of `--missing`; None for commands without it. Unless it is "zeros", an empty word is an
+            error that names its place.
+    """
     if words and file is not None:
         raise InputError("give words as arguments or a file with --input, not both")
-    if words:
-        yield from words
-        return
-    if file is None and sys.stdin.isatty():
-        note("reading words from the keyboard, one a line; end with Ctrl-D")
-    yield from lines_of(file)
+    if not words and file is None and sys.stdin.isatty():
+        note("reading words from the keyboard, one per line; end with Ctrl-D")
+    place = "argument" if words else f"{name_of(file)}, line"
+    for number, word in enumerate(words or lines_of(file), 1):
+        if not word and missing != "zeros":
+            hint = "; remove it" if missing is None else "; remove it, or give it a zero vector with --missing zeros"
+            raise InputError(f"{place} {number}: the word is empty{hint}")
+        yield word
 
 
 def lines_of(file: Path | None) -> Iterator[str]:
-    """Yield the lines of a file (whatever its compression) or of stdin; an empty one is an error."""
-    from pbos.errors import InputError
+    """Yield the lines of a file, maybe compressed, or of stdin, without reading all of them at once."""
     from pbos.files import open_bytes
 
-    def decoded(stream: Iterable[bytes], name: str) -> Iterator[str]:
+    def decoded(stream: Iterable[bytes]) -> Iterator[str]:
         for number, line in enumerate(stream, 1):
             try:
-                word = line.rstrip(b"\r\n").decode()
+                yield line.rstrip(b"\r\n").decode("utf-8-sig" if number == 1 else "utf-8")
             except UnicodeDecodeError:
-                raise InputError(f"{name}, line {number}: not UTF-8; convert the file first") from None
-            if not word:
-                raise InputError(f"{name}, line {number}: an empty word has no spelling to work with") from None
-            yield word
+                raise InputError(f"{name_of(file)}, line {number} is not UTF-8; convert the file first") from None
 
-    if file is None or str(file) == "-":
-        yield from decoded(sys.stdin.buffer, "stdin")
+    if name_of(file) == "stdin":
+        yield from decoded(sys.stdin.buffer)
     else:
-        with open_bytes(file) as stream:
-            yield from decoded(stream, str(file))
+        with open_bytes(str(file)) as stream:
+            yield from decoded(stream)
 
 
-def batches(words: Iterable[str], size: int) -> Iterator[list[str]]:
+def name_of(file: Path | None) -> str:
+    """Return the name of an input in error messages."""
+    return "stdin" if file is None or str(file) == "-" else str(file)
+
+
+def batches(words: Iterable[str], size: int = BATCH) -> Iterator[list[str]]:
     """Cut a stream of words into lists."""
-    batch: list[str] = []
-    for word in words:
-        batch.append(word)
-        if len(batch) == size:
-            yield batch
-            batch = []
-    if batch:
+    words = iter(words)
+    while batch := list(islice(words, size)):
         yield batch
+
+
+# -- output ------------------------------------------------------------------------------------------------------------
+
+
+def note(sentence: str) -> None:
+    """Write a line to stderr."""
+    sys.stderr.write(f"pbos: {sentence}\n")
+    sys.stderr.flush()
 
 
 def write(line: str) -> None:
@@ -143,20 +173,20 @@ def write_json(value: Any) -> None:
 
 
 class Uncovered:
-    """Counts the words that got a zero vector, and warns about them at the end."""
+    """Counts the words without a known subword, whose vectors are zero, and warns about them at the end."""
 
     def __init__(self) -> None:
         self.count = 0
         self.first: list[str] = []
 
-    def look_at(self, words: list[str], vectors: NDArray[float32]) -> None:
-        """Take note of the words whose vectors are zero."""
-        zeros = (vectors == 0).all(axis=1).nonzero()[0].tolist()
+    def add(self, words: list[str], vectors: NDArray[float32]) -> None:
+        """Count the words whose vectors are zero, except missing words."""
+        zeros = [words[at] for at in (~vectors.any(axis=1)).nonzero()[0].tolist() if words[at]]
         self.count += len(zeros)
-        self.first += [words[at] for at in zeros[: MAX_SHOWN - len(self.first)]]
+        self.first += zeros[: MAX_SHOWN - len(self.first)]
 
     def warn(self) -> None:
-        """Warn on stderr, if there was any."""
+        """Warn on stderr, if there were any."""
         if self.count:
             shown = ", ".join(self.first) + (", ..." if self.count > len(self.first) else "")
             plural = "word has" if self.count == 1 else "words have"
