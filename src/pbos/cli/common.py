@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import sys
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
-from functools import cache
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import Field, fields
+from functools import cache, wraps
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_type_hints
 
 import typer
 
 from pbos.errors import InputError, PbosWarning
+from pbos.settings import Preset
 
 if TYPE_CHECKING:
     from numpy import float32
@@ -21,28 +25,54 @@ if TYPE_CHECKING:
 
     from pbos.model import Model
 
+Command = Callable[..., None]
+Item = TypeVar("Item")
 MAX_SHOWN = 5
 BATCH = 8192  # words per step, so that memory does not grow with their number
 
 
-# -- options -----------------------------------------------------------------------------------------------------------
-
-
 def one_of(names: Sequence[str], help: str, *, number: bool = False) -> Any:
     """Declare an option whose value is one of some names or, with `number`, a number."""
+    shown = "|".join([*names, "NUMBER"] if number else names)
 
     def parse(value: str) -> str | float:
         if value in names:
             return value
-        try:
+        with suppress(ValueError):
             if number:
                 return float(value)
-        except ValueError:
-            pass
         raise typer.BadParameter(f"{value!r} is not one of: {shown.replace('|', ', ')}")
 
-    shown = "|".join([*names, *(["NUMBER"] if number else [])])
     return typer.Option(parser=parse, metavar=shown, help=help)
+
+
+def with_settings(*names: str) -> Callable[[Command], Command]:
+    """Replace the `**settings` of a command by options for some settings of `Preset`; it gets those that were given."""
+    types = get_type_hints(Preset)
+
+    def parameter(setting: Field[Any]) -> inspect.Parameter:
+        help, choices = setting.metadata["help"], setting.metadata["choices"]
+        kind, *others = get_args(types[setting.name]) or [types[setting.name]]
+        words = [word for other in others for word in get_args(other)]  # lam is a number or "auto"
+        option = typer.Option(help=help)
+        if choices or words:
+            kind, option = str, one_of(choices or words, help, number=bool(words))
+        annotation = Annotated[kind | None, option]  # type: ignore[valid-type]
+        return inspect.Parameter(setting.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+
+    def decorate(command: Command) -> Command:
+        signature = inspect.signature(command, eval_str=True)
+        *own, _ = signature.parameters.values()
+        options = [parameter(setting) for setting in fields(Preset) if setting.name in names]
+
+        @wraps(command)
+        def run(**given: Any) -> None:
+            command(**{name: value for name, value in given.items() if name not in names or value is not None})
+
+        run.__signature__ = signature.replace(parameters=[*own, *options])  # type: ignore[attr-defined]
+        return run
+
+    return decorate
 
 
 ModelOption = Annotated[
@@ -58,9 +88,6 @@ InputOption = Annotated[
 ]
 ThreadsOption = Annotated[int | None, typer.Option(min=1, help="The number of threads; by default one per core.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Write JSON, one object per line.")]
-
-
-# -- models ------------------------------------------------------------------------------------------------------------
 
 
 def load_model(path: str | None) -> Model:
@@ -99,17 +126,10 @@ def prepare() -> None:
     warnings.showwarning = show
 
 
-# -- input -------------------------------------------------------------------------------------------------------------
-
-
 def words_from(words: list[str] | None, file: Path | None, missing: str | None = None) -> Iterator[str]:
     """Yield the words given as arguments, or the lines of a file or of stdin.
 
-    Args:
-        words: The arguments.
-        file: The file of `--input`.
-        missing: The choice of `--missing`; None for commands without it. Unless it is "zeros", an empty word is an
-            error that names its place.
+    An empty word is an error that names its place, unless `missing`, the choice of --missing, is "zeros".
     """
     if words and file is not None:
         raise InputError("give words as arguments or a file with --input, not both")
@@ -146,14 +166,11 @@ def name_of(file: Path | None) -> str:
     return "stdin" if file is None or str(file) == "-" else str(file)
 
 
-def batches(words: Iterable[str], size: int = BATCH) -> Iterator[list[str]]:
-    """Cut a stream of words into lists."""
-    words = iter(words)
-    while batch := list(islice(words, size)):
+def batches(items: Iterable[Item], size: int = BATCH) -> Iterator[list[Item]]:
+    """Cut a stream into lists."""
+    items = iter(items)
+    while batch := list(islice(items, size)):
         yield batch
-
-
-# -- output ------------------------------------------------------------------------------------------------------------
 
 
 def note(sentence: str) -> None:
@@ -181,7 +198,7 @@ class Uncovered:
 
     def add(self, words: list[str], vectors: NDArray[float32]) -> None:
         """Count the words whose vectors are zero, except missing words."""
-        zeros = [words[at] for at in (~vectors.any(axis=1)).nonzero()[0].tolist() if words[at]]
+        zeros = [words[at] for at in (vectors == 0).all(axis=1).nonzero()[0].tolist() if words[at]]
         self.count += len(zeros)
         self.first += zeros[: MAX_SHOWN - len(self.first)]
 

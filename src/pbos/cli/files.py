@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Iterator
 from dataclasses import fields
 from pathlib import Path
-from typing import Annotated, Any, get_args, get_type_hints
+from typing import Annotated, Any
 
 import typer
 
-from pbos.cli.common import JsonOption, ModelOption, ThreadsOption, load_model, note, one_of, prepare, write, write_json
+from pbos.cli.common import (
+    JsonOption,
+    ModelOption,
+    ThreadsOption,
+    load_model,
+    note,
+    one_of,
+    prepare,
+    with_settings,
+    write,
+    write_json,
+)
 from pbos.settings import DTYPES, PRESETS, Preset
 from pbos.vectors import FORMATS
 
@@ -19,30 +28,7 @@ OTHER_SETTINGS = {"ridge": ("unit_length", "epochs", "lr"), "sgd": ("lam",)}  # 
 OutputOption = Annotated[Path, typer.Option("-o", "--output", metavar="FOLDER", help="Where to save the model.")]
 
 
-def setting_options() -> Iterator[inspect.Parameter]:
-    """Yield an option for each setting of `Preset`; not given, it is None."""
-    types = get_type_hints(Preset)
-    for one in fields(Preset):
-        help, choices = one.metadata["help"], one.metadata["choices"]
-        (kind, *others) = get_args(types[one.name]) or (types[one.name],)
-        names = [name for other in others for name in get_args(other)]  # lam is a number or "auto"
-        option = typer.Option(help=help)
-        if choices or names:
-            kind, option = str, one_of(choices or names, help, number=bool(names))
-        yield inspect.Parameter(
-            one.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, option]
-        )
-
-
-def with_settings(command: Callable[..., None]) -> Callable[..., None]:
-    """Replace the `**settings` of a command by an option for each setting."""
-    signature = inspect.signature(command, eval_str=True)
-    *own, _ = signature.parameters.values()
-    command.__signature__ = signature.replace(parameters=[*own, *setting_options()])  # type: ignore[attr-defined]
-    return command
-
-
-@with_settings
+@with_settings(*(setting.name for setting in fields(Preset)))
 def train(
     vectors: Annotated[
         Path, typer.Argument(metavar="VECTORS", help="The word vectors: word2vec, GloVe, fastText .vec, npz, a folder.")
@@ -90,7 +76,7 @@ def train(
         threads=threads,
         device=device,
         seed=seed,
-        **{name: value for name, value in settings.items() if value is not None},
+        **settings,
     )
     if dtype != "float32":
         model = model.compress(dtype=dtype)

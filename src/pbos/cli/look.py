@@ -16,6 +16,7 @@ from pbos.cli.common import (
     batches,
     load_model,
     prepare,
+    with_settings,
     words_from,
     write,
     write_json,
@@ -37,6 +38,7 @@ CountsOption = Annotated[
 NumberOption = Annotated[int, typer.Option("-n", "--number", min=1, help="The number of segmentations.")]
 
 
+@with_settings("boundaries", "types", "min_prob_words", "em_rounds")
 def segment(
     words: WordsArgument = None,
     model: ModelOption = None,
@@ -45,28 +47,13 @@ def segment(
     number: NumberOption = 1,
     sample: Annotated[int, typer.Option(min=0, help="Draw this many segmentations at random instead.")] = 0,
     seed: Annotated[int | None, typer.Option(min=0, help="Make --sample repeatable.")] = None,
-    boundaries: Annotated[
-        bool, typer.Option("--boundaries", help="With --counts: write words with the marks < and > around them.")
-    ] = False,
-    types: Annotated[
-        bool, typer.Option("--types", help="With --counts: count every word once instead of by its count.")
-    ] = False,
-    min_prob_words: Annotated[
-        int | None,
-        typer.Option(
-            min=1, help="With --counts: words that must contain a subword for it to have a probability; by default 1."
-        ),
-    ] = None,
-    em_rounds: Annotated[
-        int | None,
-        typer.Option(min=0, help="With --counts: EM rounds to fit the probabilities to the words; by default 0."),
-    ] = None,
     json: JsonOption = False,
+    **settings: Any,
 ) -> None:
     """Cut words into subwords, with the probability of each segmentation.
 
-    The model may also be a folder that `Segmenter.save` wrote. --boundaries --types --min-prob-words 2 --em-rounds 2
-    cuts closer to stems and affixes.
+    The model can also be a saved segmenter. The options from --boundaries on are for --counts; with those of the third
+    example, words are cut closer to their stems and affixes.
 
     \b
     Examples:
@@ -76,9 +63,7 @@ def segment(
       pbos segment --sample 5 --seed 1 unfriendliest
       pbos segment --json -i words.txt
     """
-    flags = {"boundaries": boundaries or None, "types": types or None}
-    settings = {**flags, "min_prob_words": min_prob_words, "em_rounds": em_rounds}
-    segmenter = segmenter_of(model, counts, **{name: value for name, value in settings.items() if value is not None})
+    segmenter = segmenter_of(model, counts, **settings)
     seed = secrets.randbits(64) if seed is None else seed
     done = 0
     for batch in batches(words_from(words, input)):

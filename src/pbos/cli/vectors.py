@@ -41,38 +41,30 @@ def embed(
     words: WordsArgument = None,
     model: ModelOption = None,
     input: Annotated[
-        Path | None,
-        typer.Option(
-            "-i", "--input", metavar="FILE", help="Read words from a file, one per line (- for stdin), or from a table."
-        ),
+        Path | None, typer.Option("-i", "--input", metavar="FILE", help="Read words from a text file or a table.")
     ] = None,
     output: Annotated[
         Path | None,
         typer.Option(
-            "-o",
-            "--output",
-            metavar="FILE",
-            help="Write to a file: .npy for a matrix, .parquet or .arrow for a table, else text (maybe .gz).",
+            "-o", "--output", metavar="FILE", help="Write to a file: .npy, .parquet, .arrow, or text (maybe .gz)."
         ),
     ] = None,
     column: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Tables: the column of words; by default the only column of strings."),
+        typer.Option(metavar="NAME", help="Tables: the column of words; by default the only one of strings."),
     ] = None,
-    vector_column: Annotated[
-        str, typer.Option(metavar="NAME", help="Tables: the name of the column of vectors.")
-    ] = "vector",
+    vector_column: Annotated[str, typer.Option(metavar="NAME", help="Tables: the new column.")] = "vector",
     exact: ExactOption = False,
     missing: Annotated[
-        str, one_of((*MISSING, "null"), "Empty lines, and nulls in tables: stop, write zeros, or keep null (tables).")
+        str, one_of((*MISSING, "null"), "Empty lines, and nulls in tables: stop, write zeros, or write null (tables).")
     ] = "error",
     threads: ThreadsOption = None,
     json: JsonOption = False,
 ) -> None:
     """Write the vector of every word: a line with the word and its numbers.
 
-    Words are streamed, so memory does not grow with their number. Tables (Parquet, Arrow, Feather; extra arrow) keep
-    their other columns.
+    Words are read one per line (- for stdin) and streamed: memory does not grow with their number. Tables (.parquet,
+    .arrow, .feather; extra arrow) keep their other columns. A .npy file has the vectors only.
 
     \b
     Examples:
@@ -92,22 +84,22 @@ def embed(
         raise InputError(f"--json writes text; choose an output file that does not end in {output.suffix}")
     loaded = load_model(model)
     uncovered = Uncovered()
+    options: dict[str, Any] = {"exact": exact, "missing": missing, "threads": threads}
     if from_table and to_table and not words:
         from pbos.adapters.arrow import embed_table
 
         def on_batch(words: Any, vectors: Any, *_: Any) -> None:
-            zeros = (~vectors.any(axis=1)).nonzero()[0]
+            zeros = (vectors == 0).all(axis=1).nonzero()[0]
             uncovered.add(words.take(zeros).to_pylist(), vectors[zeros])
 
-        names = {"column": column, "vector_column": vector_column}
-        options = {"exact": exact, "missing": missing, "threads": threads, "on_batch": on_batch}
-        embed_table(loaded, input, output, **names, **options)  # type: ignore[arg-type]
+        options |= {"column": column, "vector_column": vector_column, "on_batch": on_batch}
+        embed_table(loaded, str(input), str(output), **options)
         uncovered.warn()
         return
     if from_table and not words:
         from pbos.adapters.arrow import words_of_table
 
-        source: Iterator[str] = words_of_table(input, column, missing=missing)  # type: ignore[arg-type, call-arg]
+        source: Iterator[str] = words_of_table(str(input), column, missing=options["missing"])
     else:
         source = words_from(words, input, missing)
     columns = "word" if from_table or column is None else column, vector_column
@@ -115,7 +107,7 @@ def embed(
     with _writer(output, json, loaded.dims, columns) as write_batch, progress("embedding", None, show) as advance:
         done = 0
         for batch in batches(source, 4 * BATCH if to_table else BATCH):  # a batch is a row group of the table
-            vectors = loaded.embed(batch, exact=exact, missing=missing, threads=threads)  # type: ignore[arg-type]
+            vectors = loaded.embed(batch, **options)
             uncovered.add(batch, vectors)
             write_batch(batch, vectors)
             done += len(batch)
@@ -136,22 +128,30 @@ def _writer(output: Path | None, json: bool, dims: int, columns: tuple[str, str]
 
         with new_table(output, *columns, dims) as write_batch:
             yield write_batch
-    elif output.suffix == ".npy":
-        with write_whole(output) as stream:
-            stream.write(_npy_header(0, dims))
-            yield lambda words, vectors: stream.write(vectors.tobytes()) and None
-            size = stream.tell() - len(_npy_header(0, dims))
-            stream.seek(0)
-            stream.write(_npy_header(size // (4 * dims), dims))
     else:
         with write_whole(output) as stream:
-            yield lambda words, vectors: _write_text(stream, words, vectors, json)
+            if output.suffix == ".npy":
+                yield from _write_npy(stream, dims)
+            else:
+                yield lambda words, vectors: _write_text(stream, words, vectors, json)
 
 
-def _npy_header(rows: int, dims: int) -> bytes:
-    """Return the header of a .npy file with a float32 matrix, of the same length for any number of rows."""
-    text = f"{{'descr': '<f4', 'fortran_order': False, 'shape': ({rows}, {dims}), }}"
-    return b"\x93NUMPY\x01\x00" + (118).to_bytes(2, "little") + text.ljust(117).encode() + b"\n"
+def _write_npy(stream: Any, dims: int) -> Iterator[Writer]:
+    """Yield a function that writes rows of a .npy file, then write their number; NumPy reserves space for it."""
+    from numpy.lib.format import write_array_header_1_0 as write_header
+
+    rows = 0
+
+    def write_rows(words: list[str], vectors: Any) -> None:
+        nonlocal rows
+        rows += len(words)
+        stream.write(vectors.tobytes())
+
+    header = {"descr": "<f4", "fortran_order": False}
+    write_header(stream, {**header, "shape": (0, dims)})
+    yield write_rows
+    stream.seek(0)
+    write_header(stream, {**header, "shape": (rows, dims)})
 
 
 def _write_text(stream: Any, words: list[str], vectors: Any, json: bool) -> None:
@@ -172,15 +172,11 @@ def neighbors(
     input: InputOption = None,
     number: Annotated[int, typer.Option("-n", "--number", min=1, help="The number of neighbors.")] = 10,
     positive: Annotated[
-        list[str] | None,
-        typer.Option(metavar="WORD", help="Instead of words: one to add; repeat the option for more."),
+        list[str] | None, typer.Option(metavar="WORD", help="Instead of words: one to add (repeat for more).")
     ] = None,
-    negative: Annotated[
-        list[str] | None, typer.Option(metavar="WORD", help="A word to subtract; repeat the option for more.")
-    ] = None,
+    negative: Annotated[list[str] | None, typer.Option(metavar="WORD", help="One to subtract.")] = None,
     among: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Search the words of a file, one per line, not the training words."),
+        Path | None, typer.Option(metavar="FILE", help="Search these words, one per line, not the training words.")
     ] = None,
     exact: ExactOption = False,
     json: JsonOption = False,
@@ -228,10 +224,7 @@ def similarity(
     words: WordsArgument = None,
     model: ModelOption = None,
     input: Annotated[
-        Path | None,
-        typer.Option(
-            "-i", "--input", metavar="FILE", help="Read pairs from a file: two words per line, separated by a tab."
-        ),
+        Path | None, typer.Option("-i", "--input", metavar="FILE", help="Read pairs: two words per line, and a tab.")
     ] = None,
     json: JsonOption = False,
 ) -> None:
@@ -245,23 +238,21 @@ def similarity(
     if words and (len(words) != 2 or input is not None):
         raise InputError(f"similarity takes two words, or pairs from a file or stdin; got {len(words)} words")
     loaded = load_model(model)
-    from pbos.arrays import cosines
-
     uncovered = Uncovered()
-    done = 0
-    for batch in batches(["\t".join(words)] if words else lines_of(input)):
-        pairs = [line.split("\t")[:2] for line in batch]
-        for number, pair in enumerate(pairs, done + 1):
-            if len(pair) < 2 or not all(pair):
-                raise InputError(f"{name_of(input)}, line {number}: expected two words separated by a tab")
-        done += len(pairs)
-        first, second = map(list, zip(*pairs, strict=True))
-        vectors = loaded.embed(first + second)
-        uncovered.add(first + second, vectors)
-        near = cosines(vectors[: len(pairs)], vectors[len(pairs) :]).tolist()
-        for one, other, cosine in zip(first, second, near, strict=True):
+    for batch in batches([words] if words else _pairs(input)):
+        first, second = map(list, zip(*batch, strict=True))
+        uncovered.add(first + second, loaded.embed(first + second))
+        for one, other, cosine in zip(first, second, loaded.similarity(first, second).tolist(), strict=True):
             if json:
                 write_json({"words": [one, other], "cosine": cosine})
             else:
                 write(f"{one}\t{other}\t{cosine:.3f}")
     uncovered.warn()
+
+
+def _pairs(file: Path | None) -> Iterator[list[str]]:
+    for number, line in enumerate(lines_of(file), 1):
+        pair = line.split("\t")[:2]
+        if len(pair) < 2 or not all(pair):
+            raise InputError(f"{name_of(file)}, line {number}: expected two words separated by a tab")
+        yield pair
