@@ -482,7 +482,7 @@ def test_bad_input_gets_one_sentence_and_code_2(run, counts, vectors, arguments,
     [
         ("nonsense", "nonsense"),
         ("segment --nonsense", "--nonsense"),
-        ("segment -n 0 x", "0"),
+        ("segment -n 0 x", "--number"),
         ("train", "VECTORS"),
         ("embed --threads x", "--threads"),
         ("train v.vec -o x --solver magic", "'magic' is not one of: ridge, sgd"),
@@ -525,7 +525,7 @@ def test_help_imports_nothing_heavy():
         print(*sys.modules)
         """
     out = subprocess.run([sys.executable, "-c", code, *HELP], capture_output=True, text=True, check=True).stdout
-    assert not {"numba", "numpy", "rich", "safetensors"} & set(out.split())
+    assert not {"numba", "numpy", "safetensors"} & set(out.splitlines()[-1].split())
 
 
 def test_the_first_run_says_that_it_compiles(model, tmp_path):
