@@ -35,7 +35,7 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def pbos(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and stop.")
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
     """A vector for every word, from the word vectors you already have and the word's spelling.

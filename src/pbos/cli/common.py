@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_type_hi
 
 import typer
 
-from pbos.errors import InputError, PbosWarning
+from pbos.errors import InputError
+from pbos.files import open_bytes
 from pbos.settings import Preset
 
 if TYPE_CHECKING:
@@ -80,11 +81,10 @@ ModelOption = Annotated[
     typer.Option("-m", "--model", metavar="FOLDER", help="The model; by default the English model of pbos."),
 ]
 WordsArgument = Annotated[
-    list[str] | None, typer.Argument(metavar="WORD", help="The words; without any, they are read from stdin.")
+    list[str] | None, typer.Argument(metavar="WORD", help="Words; if there are none, lines are read from stdin.")
 ]
 InputOption = Annotated[
-    Path | None,
-    typer.Option("-i", "--input", metavar="FILE", help="Read words from a file, one per line (- for stdin)."),
+    Path | None, typer.Option("-i", "--input", metavar="FILE", help="Read lines from a file (- for stdin).")
 ]
 ThreadsOption = Annotated[int | None, typer.Option(min=1, help="The number of threads; by default one per core.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Write JSON, one object per line.")]
@@ -100,7 +100,7 @@ def load_model(path: str | None) -> Model:
 
 @cache
 def prepare() -> None:
-    """Print the warnings of pbos as one line each, and announce Numba's first compilation, which takes seconds."""
+    """Print warnings as one line each, and announce Numba's first compilation, which takes seconds."""
     from numba.core import event
 
     class Announcer(event.Listener):  # type: ignore[misc]  # Numba is untyped
@@ -115,15 +115,7 @@ def prepare() -> None:
             pass
 
     event.register("numba:compile", Announcer())
-    usual = warnings.showwarning
-
-    def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
-        if issubclass(category, PbosWarning):
-            note(f"warning: {message}")
-        else:
-            usual(message, category, *place, **more)
-
-    warnings.showwarning = show
+    warnings.formatwarning = lambda message, *_, **__: f"pbos: warning: {message}\n"
 
 
 def words_from(words: list[str] | None, file: Path | None, missing: str | None = None) -> Iterator[str]:
@@ -145,7 +137,6 @@ def words_from(words: list[str] | None, file: Path | None, missing: str | None =
 
 def lines_of(file: Path | None) -> Iterator[str]:
     """Yield the lines of a file, maybe compressed, or of stdin, without reading all of them at once."""
-    from pbos.files import open_bytes
 
     def decoded(stream: Iterable[bytes]) -> Iterator[str]:
         for number, line in enumerate(stream, 1):

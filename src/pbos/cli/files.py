@@ -20,6 +20,7 @@ from pbos.cli.common import (
     write,
     write_json,
 )
+from pbos.cli.look import CountsOption
 from pbos.settings import DTYPES, PRESETS, Preset
 from pbos.vectors import FORMATS
 
@@ -34,10 +35,7 @@ def train(
         Path, typer.Argument(metavar="VECTORS", help="The word vectors: word2vec, GloVe, fastText .vec, npz, a folder.")
     ],
     output: OutputOption,
-    counts: Annotated[
-        str | None,
-        typer.Option("-c", "--counts", metavar="FILE", help="Word counts: a file, or a language code such as en."),
-    ] = None,
+    counts: CountsOption = None,
     preset: Annotated[str, one_of(tuple(PRESETS), "The settings to start from.")] = "default",
     limit: Annotated[int | None, typer.Option(min=1, help="Use only the first N words.")] = None,
     heldout: Annotated[float, typer.Option(help="Share of words to hold out; their mean cosine is reported.")] = 0.0,

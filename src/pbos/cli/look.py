@@ -22,18 +22,14 @@ from pbos.cli.common import (
     write_json,
 )
 from pbos.errors import InputError
+from pbos.files import write_whole
 
 if TYPE_CHECKING:
     from pbos.segmenter import Segmenter
 
 CountsOption = Annotated[
     str | None,
-    typer.Option(
-        "-c",
-        "--counts",
-        metavar="FILE",
-        help="Use word counts instead of a model: a file (csv, tsv, jsonl) or a language code such as en.",
-    ),
+    typer.Option("-c", "--counts", metavar="FILE", help="Word counts: a file, or a language code such as en."),
 ]
 NumberOption = Annotated[int, typer.Option("-n", "--number", min=1, help="The number of segmentations.")]
 
@@ -52,8 +48,8 @@ def segment(
 ) -> None:
     """Cut words into subwords, with the probability of each segmentation.
 
-    The model can also be a saved segmenter. The options from --boundaries on are for --counts; with those of the third
-    example, words are cut closer to their stems and affixes.
+    With --counts, no model is needed; the options from --boundaries on are for counts. Those of the third example cut
+    words closer to their stems and affixes. The model can also be a saved segmenter.
 
     \b
     Examples:
@@ -88,12 +84,12 @@ def explain(
     input: InputOption = None,
     number: NumberOption = 5,
     neighbors: Annotated[
-        int | None, typer.Option(min=1, help="Show the N nearest training words; by default 10 in JSON, 0 in text.")
+        int | None, typer.Option(min=1, help="Show the N nearest training words; by default 10 in JSON, none in text.")
     ] = None,
     svg: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the lattice of one word.")] = None,
     json: JsonOption = False,
 ) -> None:
-    """Show why a word gets its vector: its segmentations and the weights of its subwords.
+    """Show the segmentations of a word and the weights of its subwords in its vector.
 
     \b
     Examples:
@@ -103,8 +99,6 @@ def explain(
       pbos explain higher --svg higher.svg
       pbos explain --json higher
     """
-    from pbos.files import write_whole
-
     segmenter = segmenter_of(model, counts)
     options = {} if neighbors is None else {"neighbors": neighbors}
     if options and not hasattr(segmenter, "neighbors"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -28,10 +28,10 @@ from pbos.cli.common import (
     write_json,
 )
 from pbos.errors import InputError
-from pbos.files import is_table
+from pbos.files import is_table, write_whole
 from pbos.settings import MISSING
 
-Writer = Callable[[list[str], Any], None]
+Writer = Callable[[list[str], Any], Any]
 ExactOption = Annotated[
     bool, typer.Option("--exact", help="Use the given vectors of training words (see pbos train --keep-targets).")
 ]
@@ -40,9 +40,7 @@ ExactOption = Annotated[
 def embed(
     words: WordsArgument = None,
     model: ModelOption = None,
-    input: Annotated[
-        Path | None, typer.Option("-i", "--input", metavar="FILE", help="Read words from a text file or a table.")
-    ] = None,
+    input: InputOption = None,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -63,8 +61,8 @@ def embed(
 ) -> None:
     """Write the vector of every word: a line with the word and its numbers.
 
-    Words are read one per line (- for stdin) and streamed: memory does not grow with their number. Tables (.parquet,
-    .arrow, .feather; extra arrow) keep their other columns. A .npy file has the vectors only.
+    The input is a text file with one word per line, or a table (.parquet, .arrow, .feather; extra arrow), which keeps
+    its other columns. Words are streamed, so memory does not grow with their number.
 
     \b
     Examples:
@@ -118,40 +116,25 @@ def embed(
 @contextmanager
 def _writer(output: Path | None, json: bool, dims: int, columns: tuple[str, str]) -> Iterator[Writer]:
     """Yield a function that writes a batch of words and vectors; a file appears only when it is complete."""
-    from pbos.files import write_whole
+    from numpy.lib.format import write_array_header_1_0 as write_header
 
-    if output is None:
-        yield lambda words, vectors: _write_text(sys.stdout.buffer, words, vectors, json)
-        sys.stdout.flush()
-    elif is_table(output):
+    if output is not None and is_table(output):
         from pbos.adapters.arrow import new_table
 
         with new_table(output, *columns, dims) as write_batch:
             yield write_batch
-    else:
-        with write_whole(output) as stream:
-            if output.suffix == ".npy":
-                yield from _write_npy(stream, dims)
-            else:
-                yield lambda words, vectors: _write_text(stream, words, vectors, json)
-
-
-def _write_npy(stream: Any, dims: int) -> Iterator[Writer]:
-    """Yield a function that writes rows of a .npy file, then write their number; NumPy reserves space for it."""
-    from numpy.lib.format import write_array_header_1_0 as write_header
-
-    rows = 0
-
-    def write_rows(words: list[str], vectors: Any) -> None:
-        nonlocal rows
-        rows += len(words)
-        stream.write(vectors.tobytes())
-
-    header = {"descr": "<f4", "fortran_order": False}
-    write_header(stream, {**header, "shape": (0, dims)})
-    yield write_rows
-    stream.seek(0)
-    write_header(stream, {**header, "shape": (rows, dims)})
+        return
+    with nullcontext(sys.stdout.buffer) if output is None else write_whole(output) as stream:
+        if output is None or output.suffix != ".npy":
+            yield lambda words, vectors: _write_text(stream, words, vectors, json)
+            return
+        header = {"descr": "<f4", "fortran_order": False}
+        write_header(stream, {**header, "shape": (0, dims)})
+        start = stream.tell()
+        yield lambda words, vectors: stream.write(vectors.tobytes())
+        rows = (stream.tell() - start) // (4 * dims)
+        stream.seek(0)  # NumPy leaves room for any number of rows
+        write_header(stream, {**header, "shape": (rows, dims)})
 
 
 def _write_text(stream: Any, words: list[str], vectors: Any, json: bool) -> None:
@@ -172,16 +155,16 @@ def neighbors(
     input: InputOption = None,
     number: Annotated[int, typer.Option("-n", "--number", min=1, help="The number of neighbors.")] = 10,
     positive: Annotated[
-        list[str] | None, typer.Option(metavar="WORD", help="Instead of words: one to add (repeat for more).")
+        list[str] | None, typer.Option(metavar="WORD", help="Instead of words: a word to add (repeat it for more).")
     ] = None,
-    negative: Annotated[list[str] | None, typer.Option(metavar="WORD", help="One to subtract.")] = None,
+    negative: Annotated[list[str] | None, typer.Option(metavar="WORD", help="A word to subtract.")] = None,
     among: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Search these words, one per line, not the training words.")
     ] = None,
     exact: ExactOption = False,
     json: JsonOption = False,
 ) -> None:
-    """List the words nearest to each word by cosine, or nearest to a sum and difference of words.
+    """List the words nearest to a word, or to a sum of words, by cosine.
 
     A word without any known subword has no neighbors.
 
@@ -223,12 +206,12 @@ def neighbors(
 def similarity(
     words: WordsArgument = None,
     model: ModelOption = None,
-    input: Annotated[
-        Path | None, typer.Option("-i", "--input", metavar="FILE", help="Read pairs: two words per line, and a tab.")
-    ] = None,
+    input: InputOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Print the cosine of two words, or of many pairs; it is 0 for a word without any known subword.
+    """Print the cosine of two words, or of many pairs.
+
+    Pairs are lines of two words separated by a tab. The cosine is 0 for a word without any known subword.
 
     \b
     Examples:
