@@ -1,4 +1,4 @@
-"""Write docs/cli.md from `pbos --help`; a test checks that it is up to date."""
+"""Write docs/cli.md from the `--help` of all commands; a test checks that it is up to date."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ TARGET = Path(__file__).parents[1] / "docs" / "cli.md"
 
 
 def commands(group: Any, path: str = "") -> Iterator[str]:
-    """Yield the names of all commands, those of groups as "eval data"; the program itself is ""."""
+    """Yield the names of all commands, such as "eval data"; the program itself is ""."""
     yield path
     for name, command in getattr(group, "commands", {}).items():
         yield from commands(command, f"{path} {name}".strip())
 
 
 def content(names: Iterable[str] | None = None) -> str:
-    """Return the page: the help of every command, as wide and plain as on no terminal in particular."""
-    own = {"COLUMNS": "100", "TERMINAL_WIDTH": "100", "NO_COLOR": "1", "TERM": "dumb"}
-    environment = {name: value for name, value in os.environ.items() if name != "FORCE_COLOR"} | own
-    parts = [f"# The command line\n\nMade from `--help` by `make docs`. {maker()}\n"]
+    """Return the page: the help of every command, 100 columns wide and without colors."""
+    plain = {"COLUMNS": "100", "TERMINAL_WIDTH": "100", "NO_COLOR": "1", "TERM": "dumb"}
+    environment = {name: value for name, value in os.environ.items() if name != "FORCE_COLOR"} | plain
+    parts = [f"# The command line\n\nGenerated from `--help` by `make docs`. {maker()}\n"]
     for command in commands(typer.main.get_command(app)) if names is None else names:
         arguments = [sys.executable, "-c", "import pbos.cli; pbos.cli.main()", *command.split(), "--help"]
         shown = subprocess.run(arguments, env=environment, capture_output=True, text=True, check=True).stdout
@@ -39,7 +39,7 @@ def content(names: Iterable[str] | None = None) -> str:
 
 
 def maker() -> str:
-    """Return a comment that says which version of typer laid out the help."""
+    """Return a comment with the version of typer, which determines the layout."""
     return f"<!-- typer {importlib.metadata.version('typer')} -->"
 
 

@@ -2,8 +2,8 @@
 
     python scripts/make_english.py VECTORS
 
-VECTORS is a folder with the 100,000 most frequent English words (by `wordfreq`) and their vectors: the single-word
-outputs of the sentence transformer all-MiniLM-L6-v2, centred and projected on their first principal directions, the
+VECTORS is a folder with the 100,000 most frequent English words (by `wordfreq`) and their vectors: the outputs of the
+sentence transformer all-MiniLM-L6-v2 for single words, centered and projected onto their principal components, the
 largest first.
 """
 
@@ -26,21 +26,21 @@ A vector for every English word, from its spelling. It comes with pbos: `pbos.lo
 | | |
 |---|---|
 | words | {words:,} |
-| vectors | {vectors:,}, shared by {subwords:,} subwords: those that matter most |
+| vectors | {vectors:,}, shared by {subwords:,} subwords: the most important ones |
 | dimensions | {dims}, int8 with a scale for each vector |
-| preset | `default`, max_vectors={vectors}, lam={lam} (chosen by words set aside), seed 0 |
+| preset | `default`, max_vectors={vectors}, lam={lam} (chosen on held-out words), seed 0 |
 | recipe | `python scripts/make_english.py VECTORS` in the source of pbos |
 
 ## Where it comes from
 
-The outputs of the sentence transformer all-MiniLM-L6-v2 (Apache-2.0) for single words, centred, first {dims} principal
-directions; the words are the most frequent ones of `wordfreq` (Robyn Speer) that are plain and lower-case. No counts
-were used.
+The outputs of the sentence transformer all-MiniLM-L6-v2 (Apache-2.0) for single words, centered and projected onto
+their first {dims} principal components. The words are the most frequent plain lower-case words of `wordfreq` (Robyn
+Speer). No counts were used.
 
 ## What it is for
 
-Trying pbos, tests, and applications that need a small model. Vectors of single words without context: a word with two
-meanings gets a mixture, and what the sources say about people, groups and places is in the vectors too.
+Trying out pbos, tests, and applications that need a small model. The vectors are of single words without context: a
+word with two meanings gets a mixture of both. Biases of the sources about people, groups and places are in the vectors.
 """
 
 
@@ -51,7 +51,7 @@ def main() -> None:
     model = pbos.train(targets, max_vectors=VECTORS).compress(dtype="int8")
     facts = {
         "words": len(targets),
-        "vectors": len(model.vectors),
+        "vectors": len(model.subword_vectors),
         "subwords": int((model.index.rows >= 0).sum()),
         "dims": DIMS,
         "lam": model.info["training"]["lam"],

@@ -1,14 +1,14 @@
 """Every error and warning pbos raises on purpose.
 
 Exception
-└── PbosError                one sentence: what was met, where, what to do
+└── PbosError                one sentence: what is wrong, where, what to do
     ├── InputError           an argument or a word that cannot be used     (also ValueError)
     ├── FormatError          a vector or count file with bad content       (also ValueError)
     ├── ModelError           a model folder that cannot be loaded or saved (also ValueError)
     └── MissingExtraError    an optional dependency that is not installed  (also ImportError)
 
 UserWarning
-└── PbosWarning              the work goes on, but something was dropped, replaced or odd
+└── PbosWarning              something was dropped or replaced, or looks wrong
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ class ModelError(PbosError, ValueError):
 
 
 class MissingExtraError(PbosError, ImportError):
-    """An optional dependency is missing; the message names the extra that brings it."""
+    """An optional dependency is missing; the message names the extra to install."""
 
     def __init__(self, what: str, extra: str) -> None:
         super().__init__(f'{what} needs an optional dependency; install it with: pip install "pbos[{extra}]"')
 
 
 class PbosWarning(UserWarning):
-    """The work goes on, but something was dropped, replaced or looks odd."""
+    """Something was dropped or replaced, or looks wrong; the result is valid."""

@@ -1,6 +1,6 @@
-"""The command line: `pbos`. Thin: each command reads, calls the library and writes.
+"""The command line, `pbos`: each command reads, calls the library and writes.
 
-Nothing heavy is imported before a command needs it, so that `pbos --help` answers at once.
+Heavy modules are imported inside commands, so that `pbos --help` answers at once.
 """
 
 import atexit
@@ -11,5 +11,5 @@ def main() -> None:
     """Run the command line."""
     from pbos.cli.app import app
 
-    atexit.register(gc.freeze)  # at its end, Python need not look through all of Numba once more: a quarter of a second
+    atexit.register(gc.freeze)  # saves the garbage collection of all Numba objects at exit, a quarter of a second
     app()

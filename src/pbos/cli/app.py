@@ -1,4 +1,4 @@
-"""The application: every command, in the order `pbos --help` lists them."""
+"""The application: all commands, in the order of `pbos --help`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def pbos(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and stop.")
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
     """A vector for every word, from the word vectors you already have and the word's spelling.
@@ -50,7 +50,7 @@ def pbos(
 
 
 def guarded(command: Callable[..., None]) -> Callable[..., None]:
-    """Have a command end in one sentence and exit code 2 on bad input, and quietly when its reader has seen enough."""
+    """Make a command end with one sentence and exit code 2 on bad input, and quietly if its output is closed."""
 
     @wraps(command)
     def run(*arguments: Any, **options: Any) -> None:
@@ -59,7 +59,7 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
             sys.stdout.flush()
         except PbosError as error:
             fail(str(error), 2)
-        except BrokenPipeError:  # as by `| head`; Python would complain again when it flushes stdout at the end
+        except BrokenPipeError:  # as with `| head`; otherwise Python complains when it flushes stdout at exit
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         except KeyboardInterrupt:
             fail("interrupted; nothing was left half-written", 130)
@@ -71,7 +71,7 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def fail(sentence: str, code: int) -> NoReturn:
-    """Say what is wrong and stop."""
+    """Print an error message and exit."""
     note(sentence)
     sys.exit(code)
 

@@ -1,16 +1,24 @@
-"""What the commands share: their common options, words from arguments, file or stdin, and output."""
+"""What the commands share: common options, words from arguments, a file or stdin, and output."""
 
 from __future__ import annotations
 
+import inspect
 import json
 import sys
 import warnings
-from collections.abc import Iterable, Iterator
-from functools import cache
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import Field, fields
+from functools import cache, wraps
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_type_hints
 
 import typer
+
+from pbos.errors import InputError
+from pbos.files import open_bytes
+from pbos.settings import Preset
 
 if TYPE_CHECKING:
     from numpy import float32
@@ -18,18 +26,68 @@ if TYPE_CHECKING:
 
     from pbos.model import Model
 
+Command = Callable[..., None]
+Item = TypeVar("Item")
 MAX_SHOWN = 5
-BATCH = 8192  # words worked on at a time: memory stays the same for any number of words
+BATCH = 8192  # words per step, so that memory does not grow with their number
+
+
+def one_of(names: Sequence[str], help: str, *, number: bool = False) -> Any:
+    """Declare an option whose value is one of some names or, with `number`, a number."""
+    shown = "|".join([*names, "NUMBER"] if number else names)
+
+    def parse(value: str) -> str | float:
+        if value in names:
+            return value
+        with suppress(ValueError):
+            if number:
+                return float(value)
+        raise typer.BadParameter(f"{value!r} is not one of: {shown.replace('|', ', ')}")
+
+    return typer.Option(parser=parse, metavar=shown, help=help)
+
+
+def with_settings(*names: str) -> Callable[[Command], Command]:
+    """Replace the `**settings` of a command by options for some settings of `Preset`; it gets those that were given."""
+    types = get_type_hints(Preset)
+
+    def parameter(setting: Field[Any]) -> inspect.Parameter:
+        help, choices = setting.metadata["help"], setting.metadata["choices"]
+        kind, *others = get_args(types[setting.name]) or [types[setting.name]]
+        words = [word for other in others for word in get_args(other)]  # lam is a number or "auto"
+        option = typer.Option(help=help)
+        if choices or words:
+            kind, option = str, one_of(choices or words, help, number=bool(words))
+        annotation = Annotated[kind | None, option]  # type: ignore[valid-type]
+        return inspect.Parameter(setting.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+
+    def decorate(command: Command) -> Command:
+        signature = inspect.signature(command, eval_str=True)
+        *own, _ = signature.parameters.values()
+        options = [parameter(setting) for setting in fields(Preset) if setting.name in names]
+
+        @wraps(command)
+        def run(**given: Any) -> None:
+            command(**{name: value for name, value in given.items() if name not in names or value is not None})
+
+        run.__signature__ = signature.replace(parameters=[*own, *options])  # type: ignore[attr-defined]
+        return run
+
+    return decorate
+
 
 ModelOption = Annotated[
     str | None,
-    typer.Option("-m", "--model", metavar="MODEL", help="A model folder; by default the English model of pbos."),
+    typer.Option("-m", "--model", metavar="FOLDER", help="The model; by default the English model of pbos."),
 ]
-WordsArgument = Annotated[list[str] | None, typer.Argument(metavar="WORD", help="Words; none: read from stdin.")]
+WordsArgument = Annotated[
+    list[str] | None, typer.Argument(metavar="WORD", help="Words; if there are none, lines are read from stdin.")
+]
 InputOption = Annotated[
-    Path | None, typer.Option("-i", "--input", metavar="FILE", help="Read words from a file, one a line (- for stdin).")
+    Path | None, typer.Option("-i", "--input", metavar="FILE", help="Read lines from a file (- for stdin).")
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Write JSON, one object a line.")]
+ThreadsOption = Annotated[int | None, typer.Option(min=1, help="The number of threads; by default one per core.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Write JSON, one object per line.")]
 
 
 def load_model(path: str | None) -> Model:
@@ -42,94 +100,74 @@ def load_model(path: str | None) -> Model:
 
 @cache
 def prepare() -> None:
-    """Have pbos's warnings shown as one line each, and Numba's first compilation announced: it takes some seconds."""
+    """Print warnings as one line each, and announce Numba's first compilation, which takes seconds."""
     from numba.core import event
 
-    # Numba imports SciPy for its BLAS if it can; our kernels need none, and it takes a quarter of a second.
-    hidden = {} if "scipy" in sys.modules else {"scipy": None}
-    sys.modules.update(hidden)  # type: ignore[arg-type]
-    import numba.np.arraymath  # noqa: F401
-
-    for name in hidden:
-        del sys.modules[name]
-
-    from pbos.errors import PbosWarning
-
     class Announcer(event.Listener):  # type: ignore[misc]  # Numba is untyped
-        told = False
+        announced = False
 
         def on_start(self, event: Any) -> None:
-            if not self.told:
+            if not self.announced:
                 note("compiling for this machine, the first time only; this takes some seconds")
-                self.told = True
+                self.announced = True
 
         def on_end(self, event: Any) -> None:
             pass
 
     event.register("numba:compile", Announcer())
-    usual = warnings.showwarning
-
-    def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
-        if issubclass(category, PbosWarning):
-            note(f"warning: {message}")
-        else:
-            usual(message, category, *place, **more)
-
-    warnings.showwarning = show
+    warnings.formatwarning = lambda message, *_, **__: f"pbos: warning: {message}\n"
 
 
-def note(sentence: str) -> None:
-    """Write a line to stderr, away from the output."""
-    sys.stderr.write(f"pbos: {sentence}\n")
-    sys.stderr.flush()
+def words_from(words: list[str] | None, file: Path | None, missing: str | None = None) -> Iterator[str]:
+    """Yield the words given as arguments, or the lines of a file or of stdin.
 
-
-def words_from(words: list[str] | None, file: Path | None) -> Iterator[str]:
-    """Yield the words: the arguments, or a file's lines, or those of stdin."""
-    from pbos.errors import InputError
-
+    An empty word is an error that names its place, unless `missing`, the choice of --missing, is "zeros".
+    """
     if words and file is not None:
         raise InputError("give words as arguments or a file with --input, not both")
-    if words:
-        yield from words
-        return
-    if file is None and sys.stdin.isatty():
-        note("reading words from the keyboard, one a line; end with Ctrl-D")
-    yield from lines_of(file)
+    if not words and file is None and sys.stdin.isatty():
+        note("reading words from the keyboard, one per line; end with Ctrl-D")
+    place = "argument" if words else f"{name_of(file)}, line"
+    for number, word in enumerate(words or lines_of(file), 1):
+        if not word and missing != "zeros":
+            hint = "; remove it" if missing is None else "; remove it, or give it a zero vector with --missing zeros"
+            raise InputError(f"{place} {number}: the word is empty{hint}")
+        yield word
 
 
 def lines_of(file: Path | None) -> Iterator[str]:
-    """Yield the lines of a file (whatever its compression) or of stdin; an empty one is an error."""
-    from pbos.errors import InputError
-    from pbos.files import open_bytes
+    """Yield the lines of a file, maybe compressed, or of stdin, without reading all of them at once."""
 
-    def decoded(stream: Iterable[bytes], name: str) -> Iterator[str]:
+    def decoded(stream: Iterable[bytes]) -> Iterator[str]:
         for number, line in enumerate(stream, 1):
             try:
-                word = line.rstrip(b"\r\n").decode()
+                yield line.rstrip(b"\r\n").decode("utf-8-sig" if number == 1 else "utf-8")
             except UnicodeDecodeError:
-                raise InputError(f"{name}, line {number}: not UTF-8; convert the file first") from None
-            if not word:
-                raise InputError(f"{name}, line {number}: an empty word has no spelling to work with") from None
-            yield word
+                raise InputError(f"{name_of(file)}, line {number} is not UTF-8; convert the file first") from None
 
-    if file is None or str(file) == "-":
-        yield from decoded(sys.stdin.buffer, "stdin")
+    if name_of(file) == "stdin":
+        yield from decoded(sys.stdin.buffer)
     else:
-        with open_bytes(file) as stream:
-            yield from decoded(stream, str(file))
+        with open_bytes(str(file)) as stream:
+            yield from decoded(stream)
 
 
-def batches(words: Iterable[str], size: int) -> Iterator[list[str]]:
-    """Cut a stream of words into lists."""
-    batch: list[str] = []
-    for word in words:
-        batch.append(word)
-        if len(batch) == size:
-            yield batch
-            batch = []
-    if batch:
+def name_of(file: Path | None) -> str:
+    """Return the name of an input in error messages."""
+    return "stdin" if file is None or str(file) == "-" else str(file)
+
+
+def batches(items: Iterable[Item], size: int = BATCH) -> Iterator[list[Item]]:
+    """Cut a stream into lists."""
+    items = iter(items)
+    while batch := list(islice(items, size)):
         yield batch
+
+
+def note(sentence: str) -> None:
+    """Write a line to stderr."""
+    sys.stderr.write(f"pbos: {sentence}\n")
+    sys.stderr.flush()
 
 
 def write(line: str) -> None:
@@ -143,20 +181,20 @@ def write_json(value: Any) -> None:
 
 
 class Uncovered:
-    """Counts the words that got a zero vector, and warns about them at the end."""
+    """Counts the words without a known subword, whose vectors are zero, and warns about them at the end."""
 
     def __init__(self) -> None:
         self.count = 0
         self.first: list[str] = []
 
-    def look_at(self, words: list[str], vectors: NDArray[float32]) -> None:
-        """Take note of the words whose vectors are zero."""
-        zeros = (vectors == 0).all(axis=1).nonzero()[0].tolist()
+    def add(self, words: list[str], vectors: NDArray[float32]) -> None:
+        """Count the words whose vectors are zero, except missing words."""
+        zeros = [words[at] for at in (vectors == 0).all(axis=1).nonzero()[0].tolist() if words[at]]
         self.count += len(zeros)
-        self.first += [words[at] for at in zeros[: MAX_SHOWN - len(self.first)]]
+        self.first += zeros[: MAX_SHOWN - len(self.first)]
 
     def warn(self) -> None:
-        """Warn on stderr, if there was any."""
+        """Warn on stderr, if there were any."""
         if self.count:
             shown = ", ".join(self.first) + (", ..." if self.count > len(self.first) else "")
             plural = "word has" if self.count == 1 else "words have"

@@ -2,86 +2,55 @@
 
 from __future__ import annotations
 
-from enum import Enum
+from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from pbos.cli.common import JsonOption, ModelOption, load_model, note, prepare, write, write_json
-from pbos.cli.vectors import ThreadsOption
+from pbos.cli.common import (
+    JsonOption,
+    ModelOption,
+    ThreadsOption,
+    load_model,
+    note,
+    one_of,
+    prepare,
+    with_settings,
+    write,
+    write_json,
+)
+from pbos.cli.look import CountsOption
+from pbos.settings import DTYPES, PRESETS, Preset
+from pbos.vectors import FORMATS
 
-
-class PresetName(str, Enum):
-    """The presets of `pbos.training`, spelled out here so that --help need not import it."""
-
-    default = "default"
-    pbos = "pbos"
-    pbos_n = "pbos-n"
-    bos = "bos"
-
-
-class SolverName(str, Enum):
-    """The solvers of `pbos.training`."""
-
-    ridge = "ridge"
-    sgd = "sgd"
-
-
-class DType(str, Enum):
-    """How vectors can be held."""
-
-    float32 = "float32"
-    float16 = "float16"
-    int8 = "int8"
-
-
-class VectorFormat(str, Enum):
-    """The formats of vector files."""
-
-    word2vec = "word2vec"
-    word2vec_binary = "word2vec-binary"
-    glove = "glove"
-    npz = "npz"
-    folder = "folder"
-
-
-SOLVER_REPORT = ("losses", "lam", "lams", "iterations", "residual")  # what `solver_facts` puts in words
+SOLVER_REPORT = ("losses", "lam", "lams", "iterations", "residual")  # what `solver_facts` describes
 OTHER_SETTINGS = {"ridge": ("unit_length", "epochs", "lr"), "sgd": ("lam",)}  # which a solver does not use
 OutputOption = Annotated[Path, typer.Option("-o", "--output", metavar="FOLDER", help="Where to save the model.")]
 
 
+@with_settings(*(setting.name for setting in fields(Preset)))
 def train(
-    vectors: Annotated[Path, typer.Argument(metavar="VECTORS", help="word2vec, GloVe, fastText .vec, npz, folder.")],
+    vectors: Annotated[
+        Path, typer.Argument(metavar="VECTORS", help="The word vectors: word2vec, GloVe, fastText .vec, npz, a folder.")
+    ],
     output: OutputOption,
-    counts: Annotated[
-        str | None,
-        typer.Option("-c", "--counts", metavar="FILE", help="Word counts: a file, or a language code such as en."),
-    ] = None,
-    preset: Annotated[PresetName, typer.Option(help="The settings to start from.")] = PresetName.default,
-    solver: Annotated[SolverName | None, typer.Option(help="Ridge regression, or the paper's SGD.")] = None,
-    lam: Annotated[
-        str | None,
-        typer.Option(metavar="NUMBER|auto", help="For ridge: the penalty; auto chooses it by words set aside."),
-    ] = None,
-    epochs: Annotated[int | None, typer.Option(min=1, help="For sgd: how often to go over the words.")] = None,
-    lr: Annotated[float | None, typer.Option(help="For sgd: the rate of the first epoch.")] = None,
-    max_vectors: Annotated[int | None, typer.Option(min=1, help="Keep the so many vectors that matter most.")] = None,
-    min_len: Annotated[int | None, typer.Option(min=1, help="The shortest subword that owns a vector.")] = None,
-    max_len: Annotated[int | None, typer.Option(min=1, help="The longest subword.")] = None,
-    min_count: Annotated[int | None, typer.Option(min=1, help="Drop subwords that fewer training words hold.")] = None,
-    boundaries: Annotated[bool | None, typer.Option(help="Write words with < and > around them.")] = None,
-    normalization: Annotated[str | None, typer.Option(help="NFC, NFKC, casefold or none.")] = None,
-    unseen_char_prob: Annotated[float | None, typer.Option(help="Probability of a character never seen.")] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Use the first so many words.")] = None,
-    heldout: Annotated[float, typer.Option(help="Share of words to set aside; their cosine is reported.")] = 0.0,
-    keep_targets: Annotated[bool, typer.Option(help="Keep the given vectors in the model.")] = False,
-    dtype: Annotated[DType, typer.Option(help="How to hold the vectors.")] = DType.float32,
+    counts: CountsOption = None,
+    preset: Annotated[str, one_of(tuple(PRESETS), "The settings to start from.")] = "default",
+    limit: Annotated[int | None, typer.Option(min=1, help="Use only the first N words.")] = None,
+    heldout: Annotated[float, typer.Option(help="Share of words to hold out; their mean cosine is reported.")] = 0.0,
+    keep_targets: Annotated[
+        bool, typer.Option("--keep-targets", help="Keep the given vectors in the model, for --exact.")
+    ] = False,
+    dtype: Annotated[str, one_of(DTYPES, "How to store the vectors.")] = "float32",
     threads: ThreadsOption = None,
-    device: Annotated[str | None, typer.Option(help="For ridge: a GPU, as cuda or cuda:1 (extra torch).")] = None,
-    seed: Annotated[int, typer.Option(help="Fixes all that is random.")] = 0,
+    device: Annotated[
+        str | None, typer.Option(help="Ridge: a GPU such as cuda or cuda:1 (extra torch), instead of the CPU.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Determines the order of words and which ones are held out.")] = 0,
+    **settings: Any,
 ) -> None:
-    """Train a model on word vectors.
+    """Train a model on word vectors. Settings that are not given are those of the preset.
 
     \b
     Examples:
@@ -90,30 +59,15 @@ def train(
       pbos train vectors.bin --heldout 0.05 --lam 0.01 -o my-model
       pbos train glove.txt.gz --counts counts.csv --preset pbos -o my-model
     """
+    prepare()
+    import pbos
     from pbos.storage import check_writable
 
     check_writable(output)
-    prepare()
-    import pbos
-
-    options = {
-        "solver": solver and solver.value,
-        "lam": lam and number_or_text(lam),
-        "epochs": epochs,
-        "lr": lr,
-        "max_vectors": max_vectors,
-        "min_len": min_len,
-        "max_len": max_len,
-        "min_count": min_count,
-        "boundaries": boundaries,
-        "normalization": normalization,
-        "unseen_char_prob": unseen_char_prob,
-    }
-    settings: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
     model = pbos.train(
         vectors,
         counts,
-        preset=preset.value,
+        preset=preset,
         limit=limit,
         heldout=heldout,
         keep_targets=keep_targets,
@@ -122,27 +76,19 @@ def train(
         seed=seed,
         **settings,
     )
-    if dtype is not DType.float32:
-        model = model.compress(dtype=dtype.value)
+    if dtype != "float32":
+        model = model.compress(dtype=dtype)
     model.save(output)
+    note(f"saved to {output}: {len(model):,} words, {len(model.subword_vectors):,} subword vectors x {model.dims}")
     training = model.info["training"]
-    note(f"saved to {output}: {len(model.words):,} words, {len(model.vectors):,} subword vectors x {model.dims}")
     for name, value in solver_facts(training).items():
         note(f"{name}: {value}")
     if "heldout_cosine" in training:
         note(f"mean cosine of {training['heldout_words']:,} held-out words: {training['heldout_cosine']:.3f}")
 
 
-def number_or_text(text: str) -> float | str:
-    """Read a number; the library tells what else it takes."""
-    try:
-        return float(text)
-    except ValueError:
-        return text
-
-
 def solver_facts(training: dict[str, Any]) -> dict[str, str]:
-    """Put how a model's solver fared in words."""
+    """Return the solver's report as text."""
     facts = {}
     if losses := training.get("losses"):
         facts["loss, first and last epoch"] = f"{losses[0]:.3g}, {losses[-1]:.3g}"
@@ -150,12 +96,12 @@ def solver_facts(training: dict[str, Any]) -> dict[str, str]:
         facts["lam"] = f"{training['lam']:g}"
         facts["residual"] = f"{training['residual']:.3g} after {training['iterations']} iterations"
     if lams := training.get("lams"):
-        facts["cosine of words set aside, by lam"] = ", ".join(f"{lam}: {score:.3f}" for lam, score in lams.items())
+        facts["cosine of held-out words by lam"] = ", ".join(f"{lam}: {score:.3f}" for lam, score in lams.items())
     return facts
 
 
 def info(model: ModelOption = None, json: JsonOption = False) -> None:
-    """Show what a model is and how it was made.
+    """Show the size and the settings of a model.
 
     \b
     Examples:
@@ -182,33 +128,35 @@ def info(model: ModelOption = None, json: JsonOption = False) -> None:
 def compress(
     output: OutputOption,
     model: ModelOption = None,
-    min_count: Annotated[int, typer.Option(min=1, help="Drop subwords that fewer training words hold.")] = 1,
-    dtype: Annotated[DType | None, typer.Option(help="How to hold the vectors.")] = None,
-    dims: Annotated[int | None, typer.Option(min=1, help="Project onto so many dimensions.")] = None,
+    min_vector_words: Annotated[
+        int, typer.Option(min=1, help="Keep the subwords that at least N training words contain.")
+    ] = 1,
+    dtype: Annotated[str | None, one_of(DTYPES, "How to store the vectors.")] = None,
+    dims: Annotated[int | None, typer.Option(min=1, help="Project onto the first N principal components.")] = None,
 ) -> None:
     """Make a smaller model.
 
     \b
     Examples:
       pbos compress -m my-model --dtype int8 -o small-model
-      pbos compress -m my-model --min-count 5 --dims 100 --dtype int8 -o tiny-model
+      pbos compress -m my-model --min-vector-words 5 --dims 100 --dtype int8 -o tiny-model
     """
+    before = load_model(model)
     from pbos.storage import check_writable
 
     check_writable(output)
-    before = load_model(model)
-    after = before.compress(min_count=min_count, dtype=dtype and dtype.value, dims=dims)
+    after = before.compress(min_vector_words=min_vector_words, dtype=dtype, dims=dims)
     after.save(output)
-    sizes = [f"{one.vectors.nbytes / 1e6:,.1f} MB" for one in (before, after)]
-    note(f"saved to {output}: {len(after.vectors):,} subword vectors x {after.dims} {after.vectors.dtype}")
-    note(f"subword vectors: {sizes[0]} before, {sizes[1]} now")
+    old, new = before.subword_vectors, after.subword_vectors
+    note(f"saved to {output}: {len(new):,} subword vectors x {new.dims} {new.dtype}")
+    note(f"subword vectors: {old.nbytes / 1e6:,.1f} MB before, {new.nbytes / 1e6:,.1f} MB now")
 
 
 def convert(
     source: Annotated[Path, typer.Argument(metavar="FROM", help="A vector file or folder.")],
-    target: Annotated[Path, typer.Argument(metavar="TO", help="Where to write it; the name chooses the format.")],
-    format: Annotated[VectorFormat | None, typer.Option(help="The format, where the name does not say it.")] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Take the first so many words.")] = None,
+    target: Annotated[Path, typer.Argument(metavar="TO", help="The new file; its name determines the format.")],
+    format: Annotated[str | None, one_of(FORMATS, "The format, if the name does not determine it.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Take only the first N words.")] = None,
 ) -> None:
     """Convert word vectors between formats.
 
@@ -216,10 +164,11 @@ def convert(
     Examples:
       pbos convert GoogleNews.bin.gz vectors.vec
       pbos convert glove.840B.300d.txt vectors.npz --limit 100000
+      pbos convert vectors.vec vectors --format glove
     """
     prepare()
     from pbos.vectors import WordVectors
 
     vectors = WordVectors.read(source, limit=limit)
-    vectors.write(target, format=format and format.value)
+    vectors.write(target, format=format)
     note(f"wrote {target}: {len(vectors):,} words x {vectors.dims}")

@@ -1,14 +1,14 @@
-"""Commands that look at spelling: segment, explain."""
+"""Commands about spelling: segment, explain."""
 
 from __future__ import annotations
 
+import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from pbos.cli.common import (
-    BATCH,
     InputOption,
     JsonOption,
     ModelOption,
@@ -16,72 +16,58 @@ from pbos.cli.common import (
     batches,
     load_model,
     prepare,
+    with_settings,
     words_from,
     write,
     write_json,
 )
+from pbos.errors import InputError
+from pbos.files import write_whole
 
 if TYPE_CHECKING:
     from pbos.segmenter import Segmenter
 
 CountsOption = Annotated[
     str | None,
-    typer.Option(
-        "-c",
-        "--counts",
-        metavar="FILE",
-        help="Segment by word counts alone (csv, tsv, jsonl, or a language code such as en), without a model.",
-    ),
+    typer.Option("-c", "--counts", metavar="FILE", help="Word counts: a file, or a language code such as en."),
 ]
-NumberOption = Annotated[int, typer.Option("-n", "--number", min=1, help="How many segmentations.")]
+NumberOption = Annotated[int, typer.Option("-n", "--number", min=1, help="The number of segmentations.")]
 
 
+@with_settings("boundaries", "types", "min_prob_words", "em_rounds")
 def segment(
     words: WordsArgument = None,
     model: ModelOption = None,
     counts: CountsOption = None,
     input: InputOption = None,
     number: NumberOption = 1,
-    sample: Annotated[int, typer.Option(min=0, help="Draw so many at random instead of the best.")] = 0,
-    seed: Annotated[int | None, typer.Option(help="Makes --sample repeatable.")] = None,
-    boundaries: Annotated[
-        bool, typer.Option("--boundaries", help="With --counts: write words with < and > around them.")
-    ] = False,
-    types: Annotated[
-        bool, typer.Option("--types", help="With --counts: count every word once instead of by its count.")
-    ] = False,
-    min_count: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            help="With --counts: leave out subwords that fewer words hold, but for single characters; by default 1.",
-        ),
-    ] = None,
-    em_rounds: Annotated[
-        int | None,
-        typer.Option(
-            min=0,
-            help="With --counts: fit the subword probabilities to the words so many times (EM); by default 0.",
-        ),
-    ] = None,
+    sample: Annotated[int, typer.Option(min=0, help="Draw this many segmentations at random instead.")] = 0,
+    seed: Annotated[int | None, typer.Option(min=0, help="Make --sample repeatable.")] = None,
     json: JsonOption = False,
+    **settings: Any,
 ) -> None:
     """Cut words into subwords, with the probability of each segmentation.
+
+    With --counts, no model is needed; the options from --boundaries on are for counts. Those of the third example cut
+    words closer to their stems and affixes. The model can also be a saved segmenter.
 
     \b
     Examples:
       pbos segment higher
       pbos segment -n 3 penpineapplepie --counts unigram_freq.csv
-      pbos segment -c unigram_freq.csv --boundaries --types --min-count 2 --em-rounds 2 unfriendliness
+      pbos segment -c unigram_freq.csv --boundaries --types --min-prob-words 2 --em-rounds 2 unfriendliness
       pbos segment --sample 5 --seed 1 unfriendliest
       pbos segment --json -i words.txt
     """
-    flags = {"boundaries": boundaries or None, "types": types or None}
-    settings = {**flags, "min_count": min_count, "em_rounds": em_rounds}
-    given = {name: value for name, value in settings.items() if value is not None}
-    segmenter = segmenter_of(model, counts, **given)
-    for batch in batches(words_from(words, input), BATCH):
-        found = segmenter.sample(batch, sample, seed) if sample else segmenter.segment(batch, number)
+    segmenter = segmenter_of(model, counts, **settings)
+    seed = secrets.randbits(64) if seed is None else seed
+    done = 0
+    for batch in batches(words_from(words, input)):
+        if sample:  # by the position of the words, so that the draws do not depend on the size of batches
+            found = segmenter.subwords.sample(batch, sample, seed, first=done)
+        else:
+            found = segmenter.segment(batch, number)
+        done += len(batch)
         for word, segmentations in zip(batch, found, strict=True):
             if json:
                 pieces = [{"pieces": list(one.pieces), "probability": one.probability} for one in segmentations]
@@ -97,47 +83,62 @@ def explain(
     counts: CountsOption = None,
     input: InputOption = None,
     number: NumberOption = 5,
+    neighbors: Annotated[
+        int | None, typer.Option(min=1, help="Show the N nearest training words; by default 10 in JSON, none in text.")
+    ] = None,
     svg: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the lattice of one word.")] = None,
     json: JsonOption = False,
 ) -> None:
-    """Show why a word gets its vector: its segmentations and the weights of its subwords.
+    """Show the segmentations of a word and the weights of its subwords in its vector.
 
     \b
     Examples:
       pbos explain unfriendliest
+      pbos explain --neighbors 5 unfriendliest
       pbos explain higher --counts en
       pbos explain higher --svg higher.svg
       pbos explain --json higher
     """
-    from pbos.errors import InputError
-    from pbos.files import write_whole
-
     segmenter = segmenter_of(model, counts)
+    options = {} if neighbors is None else {"neighbors": neighbors}
+    if options and not hasattr(segmenter, "neighbors"):
+        raise InputError("--neighbors needs a model, which has vectors; leave it out")
     for at, word in enumerate(words_from(words, input)):
-        explanation = segmenter.explain(word, number)
+        explanation = segmenter.explain(word, number, **options)
         if svg is not None:
             if at:
                 raise InputError("--svg draws one word; give a single one")
             with write_whole(svg) as stream:
                 stream.write(explanation.svg().encode())
         if json:
-            write_json(explanation.lattice.to_dict(number))
-        else:
-            write(f"\n{explanation}" if at else str(explanation))
+            write_json(explanation.to_dict())
+            continue
+        write(f"\n{explanation}" if at else str(explanation))
+        if options:
+            write("  nearest words")
+            for near, cosine in explanation.neighbors:
+                write(f"    {near}  {cosine:.3f}")
 
 
 def segmenter_of(model: str | None, counts: str | None, **settings: Any) -> Segmenter:
-    """Return what cuts words: a model, or counts alone, for which there are settings (see `Segmenter.from_counts`)."""
-    from pbos.errors import InputError
+    """Return a model, or a segmenter from a folder or from counts.
 
-    if counts is None:
-        if settings:
-            option = f"--{next(iter(settings)).replace('_', '-')}"
-            raise InputError(f"{option} is about word counts; give them with -c, or leave it out")
-        return load_model(model)
-    if model is not None:
-        raise InputError("give a model with -m or counts with -c, not both")
+    Args:
+        model: The folder; None for the English model.
+        counts: Word counts to use instead.
+        **settings: Settings for the counts (see `Segmenter.from_counts`).
+    """
+    if counts is None and settings:
+        option = f"--{next(iter(settings)).replace('_', '-')}"
+        raise InputError(f"{option} needs word counts; give them with --counts, or leave it out")
+    if counts is not None and model is not None:
+        raise InputError("give a model with --model or counts with --counts, not both")
     prepare()
     from pbos.segmenter import Segmenter
+    from pbos.storage import read_config
 
-    return Segmenter.from_counts(counts, **settings)
+    if counts is not None:
+        return Segmenter.from_counts(counts, **settings)
+    if model is None or "vectors" in read_config(Path(model).expanduser()):
+        return load_model(model)
+    return Segmenter.load(model)

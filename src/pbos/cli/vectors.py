@@ -1,10 +1,10 @@
-"""Commands that give vectors and what follows from them: embed, neighbors, similarity."""
+"""Commands about vectors: embed, neighbors, similarity."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,159 +15,126 @@ from pbos.cli.common import (
     InputOption,
     JsonOption,
     ModelOption,
+    ThreadsOption,
     Uncovered,
     WordsArgument,
     batches,
     lines_of,
     load_model,
+    name_of,
+    one_of,
     words_from,
     write,
     write_json,
 )
+from pbos.errors import InputError
+from pbos.files import is_table, write_whole
+from pbos.settings import MISSING
 
-Writer = Callable[[list[str], Any], None]
-ThreadsOption = Annotated[int | None, typer.Option(min=1, help="How many threads; by default one a core.")]
+Writer = Callable[[list[str], Any], Any]
+ExactOption = Annotated[
+    bool, typer.Option("--exact", help="Use the given vectors of training words (see pbos train --keep-targets).")
+]
 
 
 def embed(
     words: WordsArgument = None,
     model: ModelOption = None,
-    input: Annotated[
-        Path | None,
-        typer.Option(
-            "-i", "--input", metavar="FILE", help="Read words from a file, one a line (- for stdin), or from a table."
-        ),
-    ] = None,
+    input: InputOption = None,
     output: Annotated[
         Path | None,
         typer.Option(
-            "-o",
-            "--output",
-            metavar="FILE",
-            help="Write to a file: .npy for a matrix, .parquet or .arrow for a table, else text (also .gz ...).",
+            "-o", "--output", metavar="FILE", help="Write to a file: .npy, .parquet, .arrow, or text (maybe .gz)."
         ),
     ] = None,
     column: Annotated[
-        str | None, typer.Option(metavar="NAME", help="In tables: the column of words; by default the only strings.")
+        str | None,
+        typer.Option(metavar="NAME", help="Tables: the column of words; by default the only one of strings."),
     ] = None,
-    vector_column: Annotated[
-        str, typer.Option(metavar="NAME", help="In tables: what to call the column of vectors.")
-    ] = "vector",
-    exact: Annotated[bool, typer.Option(help="Give training words the vectors they came with.")] = False,
+    vector_column: Annotated[str, typer.Option(metavar="NAME", help="Tables: the new column.")] = "vector",
+    exact: ExactOption = False,
+    missing: Annotated[
+        str, one_of((*MISSING, "null"), "Empty lines, and nulls in tables: stop, write zeros, or write null (tables).")
+    ] = "error",
     threads: ThreadsOption = None,
     json: JsonOption = False,
 ) -> None:
     """Write the vector of every word: a line with the word and its numbers.
 
-    Words are streamed: any number goes through in constant memory. Tables (Parquet, Arrow, Feather; extra arrow) keep
-    their other columns, and null stays null.
+    The input is a text file with one word per line, or a table (.parquet, .arrow, .feather; extra arrow), which keeps
+    its other columns. Words are streamed, so memory does not grow with their number.
 
     \b
     Examples:
       pbos embed unfriendliest --json
       cat words.txt | pbos embed > vectors.txt
-      pbos embed -i words.txt -o vectors.npy
+      pbos embed -i words.txt -o vectors.npy --missing zeros
       pbos embed -i words.parquet --column word -o vectors.parquet
     """
-    from pbos.errors import InputError
     from pbos.progress import progress
 
-    from_table, to_table = _is_table(input), _is_table(output)
+    from_table, to_table = input is not None and is_table(input), output is not None and is_table(output)
     if column is not None and not (from_table or to_table):
         raise InputError("--column is for tables; give it with an input or output file .parquet, .arrow or .feather")
-    if json and (to_table or (output is not None and output.suffix == ".npy")):
-        raise InputError(f"--json writes text; choose an output file that does not end in {output and output.suffix}")
+    if missing == "null" and not (from_table and to_table):
+        raise InputError("--missing null is for tables; give an input and an output file .parquet, .arrow or .feather")
+    if json and output is not None and (to_table or output.suffix == ".npy"):
+        raise InputError(f"--json writes text; choose an output file that does not end in {output.suffix}")
     loaded = load_model(model)
-    if from_table and to_table and not words:
-        _embed_table(loaded, input, output, column, vector_column, exact, threads)
-        return
     uncovered = Uncovered()
-    show = None if output else False  # where the output goes to the terminal too, a bar would be in its way
-    columns = (column if to_table and not from_table and column else "word", vector_column)
+    options: dict[str, Any] = {"exact": exact, "missing": missing, "threads": threads}
+    if from_table and to_table and not words:
+        from pbos.adapters.arrow import embed_table
+
+        def on_batch(words: Any, vectors: Any, *_: Any) -> None:
+            zeros = (vectors == 0).all(axis=1).nonzero()[0]
+            uncovered.add(words.take(zeros).to_pylist(), vectors[zeros])
+
+        options |= {"column": column, "vector_column": vector_column, "on_batch": on_batch}
+        embed_table(loaded, str(input), str(output), **options)
+        uncovered.warn()
+        return
+    if from_table and not words:
+        from pbos.adapters.arrow import words_of_table
+
+        source: Iterator[str] = words_of_table(str(input), column, missing=options["missing"])
+    else:
+        source = words_from(words, input, missing)
+    columns = "word" if from_table or column is None else column, vector_column
+    show = None if output else False  # no bar in the middle of vectors on the terminal
     with _writer(output, json, loaded.dims, columns) as write_batch, progress("embedding", None, show) as advance:
         done = 0
-        if from_table and not words:
-            from pbos.adapters.arrow import words_of_table
-
-            source: Iterator[str] = words_of_table(str(input), column)
-        else:
-            source = words_from(words, input)
         for batch in batches(source, 4 * BATCH if to_table else BATCH):  # a batch is a row group of the table
-            vectors = loaded.embed(batch, exact=exact, threads=threads)
-            uncovered.look_at(batch, vectors)
+            vectors = loaded.embed(batch, **options)
+            uncovered.add(batch, vectors)
             write_batch(batch, vectors)
             done += len(batch)
             advance(len(batch), note=f"{done:,} words")
     uncovered.warn()
 
 
-def _is_table(file: Path | None) -> bool:
-    from pbos.files import is_table
-
-    return file is not None and is_table(file)
-
-
-def _embed_table(
-    model: Any, source: Any, target: Any, column: str | None, vector_column: str, exact: bool, threads: int | None
-) -> None:
-    """Copy a table with the vectors added."""
-    from pbos.adapters.arrow import embed_table
-
-    uncovered = Uncovered()
-
-    def on_batch(words: Any, vectors: Any, valid: Any) -> None:
-        zeros = (valid & ~vectors.any(axis=1)).nonzero()[0]
-        uncovered.look_at(words.take(zeros).to_pylist(), vectors[zeros])
-
-    embed_table(
-        model,
-        source,
-        target,
-        column=column,
-        vector_column=vector_column,
-        exact=exact,
-        threads=threads,
-        on_batch=on_batch,
-    )
-    uncovered.warn()
-
-
 @contextmanager
 def _writer(output: Path | None, json: bool, dims: int, columns: tuple[str, str]) -> Iterator[Writer]:
-    """Choose how batches of words and vectors are written; a file appears only when whole."""
-    from pbos.files import write_whole
+    """Yield a function that writes a batch of words and vectors; a file appears only when it is complete."""
+    from numpy.lib.format import write_array_header_1_0 as write_header
 
-    if output is None:
-        yield lambda words, vectors: _write_text(sys.stdout.buffer, words, vectors, json)
-        sys.stdout.flush()
-        return
-    if _is_table(output):
+    if output is not None and is_table(output):
         from pbos.adapters.arrow import new_table
 
         with new_table(output, *columns, dims) as write_batch:
             yield write_batch
         return
-    with write_whole(output) as stream:
-        if output.suffix != ".npy":
+    with nullcontext(sys.stdout.buffer) if output is None else write_whole(output) as stream:
+        if output is None or output.suffix != ".npy":
             yield lambda words, vectors: _write_text(stream, words, vectors, json)
             return
-        rows = 0
-
-        def write_rows(words: list[str], vectors: Any) -> None:
-            nonlocal rows
-            rows += len(words)
-            stream.write(vectors.tobytes())
-
-        stream.write(_npy_header(0, dims))
-        yield write_rows
-        stream.seek(0)
-        stream.write(_npy_header(rows, dims))
-
-
-def _npy_header(rows: int, dims: int) -> bytes:
-    """Return the header of a .npy file with a float32 matrix, of the same length for any number of rows."""
-    text = f"{{'descr': '<f4', 'fortran_order': False, 'shape': ({rows}, {dims}), }}"
-    return b"\x93NUMPY\x01\x00" + (118).to_bytes(2, "little") + text.ljust(117).encode() + b"\n"
+        header = {"descr": "<f4", "fortran_order": False}
+        write_header(stream, {**header, "shape": (0, dims)})
+        start = stream.tell()
+        yield lambda words, vectors: stream.write(vectors.tobytes())
+        rows = (stream.tell() - start) // (4 * dims)
+        stream.seek(0)  # NumPy leaves room for any number of rows
+        write_header(stream, {**header, "shape": (rows, dims)})
 
 
 def _write_text(stream: Any, words: list[str], vectors: Any, json: bool) -> None:
@@ -186,68 +153,89 @@ def neighbors(
     words: WordsArgument = None,
     model: ModelOption = None,
     input: InputOption = None,
-    number: Annotated[int, typer.Option("-n", "--number", min=1, help="How many neighbors.")] = 10,
+    number: Annotated[int, typer.Option("-n", "--number", min=1, help="The number of neighbors.")] = 10,
+    positive: Annotated[
+        list[str] | None, typer.Option(metavar="WORD", help="Instead of words: a word to add (repeat it for more).")
+    ] = None,
+    negative: Annotated[list[str] | None, typer.Option(metavar="WORD", help="A word to subtract.")] = None,
+    among: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Search these words, one per line, not the training words.")
+    ] = None,
+    exact: ExactOption = False,
     json: JsonOption = False,
 ) -> None:
-    """List the training words nearest to a word, by cosine.
+    """List the words nearest to a word, or to a sum of words, by cosine.
+
+    A word without any known subword has no neighbors.
 
     \b
     Examples:
       pbos neighbors unfriendliest
       pbos neighbors -n 3 --json covfefe
+      pbos neighbors --positive king --positive woman --negative man
+      pbos neighbors -i queries.txt --among my-words.txt
     """
+    combined = bool(positive or negative)
+    if combined and (words or input is not None):
+        raise InputError("give words, or --positive and --negative ones, not both")
     loaded = load_model(model)
+    options: dict[str, Any] = {"among": among and list(words_from(None, among)), "exact": exact}
     uncovered = Uncovered()
-    for word in words_from(words, input):
-        uncovered.look_at([word], loaded[word][None])
-        near = loaded.neighbors(word, number) if loaded[word].any() else []
+
+    def show(asked: dict[str, Any], label: str, near: list[tuple[str, float]]) -> None:
         if json:
-            write_json({"word": word, "neighbors": [{"word": other, "cosine": cosine} for other, cosine in near]})
-        else:
-            for other, cosine in near:
-                write(f"{word}\t{other}\t{cosine:.3f}")
+            write_json({**asked, "neighbors": [{"word": word, "cosine": cosine} for word, cosine in near]})
+            return
+        for word, cosine in near:
+            write(f"{label}\t{word}\t{cosine:.3f}")
+
+    if combined:
+        plus, minus = positive or [], negative or []
+        uncovered.add(plus + minus, loaded.embed(plus + minus))
+        label = " + ".join(plus) + "".join(f" - {word}" for word in minus)
+        near = loaded.neighbors(n=number, positive=plus, negative=minus, **options)
+        show({"positive": plus, "negative": minus}, label.strip(), near)
+    else:
+        for batch in batches(words_from(words, input)):
+            uncovered.add(batch, loaded.embed(batch))
+            for word, near in zip(batch, loaded.neighbors(batch, number, **options), strict=True):
+                show({"word": word}, word, near)
     uncovered.warn()
 
 
 def similarity(
     words: WordsArgument = None,
     model: ModelOption = None,
-    input: Annotated[
-        Path | None,
-        typer.Option(
-            "-i", "--input", metavar="FILE", help="Read pairs from a file: two words a line, separated by a tab."
-        ),
-    ] = None,
+    input: InputOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Give the cosine of two words, or of many pairs.
+    """Print the cosine of two words, or of many pairs.
+
+    Pairs are lines of two words separated by a tab. The cosine is 0 for a word without any known subword.
 
     \b
     Examples:
       pbos similarity king queen
       pbos similarity -i pairs.tsv --json
     """
-    from pbos.errors import InputError
-
     if words and (len(words) != 2 or input is not None):
         raise InputError(f"similarity takes two words, or pairs from a file or stdin; got {len(words)} words")
     loaded = load_model(model)
-    from pbos.model import cosines
-
     uncovered = Uncovered()
-    for batch in batches(["\t".join(words)] if words else lines_of(input), BATCH):
-        pairs = [line.split("\t") for line in batch]
-        for pair in pairs:
-            if len(pair) < 2 or not all(pair[:2]):
-                raise InputError(f"expected two words separated by a tab, got: {pair[0]!r}")
-        first, second = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
-        vectors = loaded.embed(first + second)
-        uncovered.look_at(first + second, vectors)
-        for one, other, cosine in zip(
-            first, second, cosines(vectors[: len(pairs)], vectors[len(pairs) :]), strict=True
-        ):
+    for batch in batches([words] if words else _pairs(input)):
+        first, second = map(list, zip(*batch, strict=True))
+        uncovered.add(first + second, loaded.embed(first + second))
+        for one, other, cosine in zip(first, second, loaded.similarity(first, second).tolist(), strict=True):
             if json:
-                write_json({"words": [one, other], "cosine": float(cosine)})
+                write_json({"words": [one, other], "cosine": cosine})
             else:
                 write(f"{one}\t{other}\t{cosine:.3f}")
     uncovered.warn()
+
+
+def _pairs(file: Path | None) -> Iterator[list[str]]:
+    for number, line in enumerate(lines_of(file), 1):
+        pair = line.split("\t")[:2]
+        if len(pair) < 2 or not all(pair):
+            raise InputError(f"{name_of(file)}, line {number}: expected two words separated by a tab")
+        yield pair
