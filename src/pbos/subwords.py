@@ -153,7 +153,7 @@ class Subwords:
 
         def sample_chunk(at: int) -> list[list[Segmentation]]:
             random = np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=(first + at,)))
-            return self._segmentations(words[at : at + SMALL_CHUNK], at, k, random)
+            return self._segmentations(words[at : at + SMALL_CHUNK], first + at, k, random)
 
         return flat(in_threads(sample_chunk, range(0, len(words), SMALL_CHUNK), threads))
 
