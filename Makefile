@@ -10,11 +10,11 @@ demo: .venv/base  ## look at one word with the embedded model
 	@printf '\n$$ pbos similarity unfriendliest unkind\n' && $(BIN)/pbos similarity unfriendliest unkind
 	@printf '\n$$ echo unfriendliest | pbos embed | cut -c -72\n' && echo unfriendliest | $(BIN)/pbos embed | cut -c -72
 
-test: .venv/dev  ## run all tests
-	$(BIN)/python -m pytest --numprocesses auto --dist loadfile
+test: .venv/dev  ## run all tests, or those of a TIER: core, adapters or slow
+	$(BIN)/python -m pytest --numprocesses auto --dist loadfile $(if $(TIER),-m $(TIER))
 
-test-core: .venv/dev  ## run the tests that need neither extras nor private data (under a minute)
-	$(BIN)/python -m pytest --numprocesses auto --dist loadfile -m core
+test-core:  ## run the tests that need neither extras nor private data (under a minute)
+	$(MAKE) test TIER=core
 
 test-oldest:  ## run the core tests with the oldest versions we allow; PYTHON is the oldest Python
 	$(PYTHON) -m venv .venv-oldest

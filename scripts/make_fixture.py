@@ -3,8 +3,9 @@
     python scripts/make_fixture.py
 
 A word is an optional prefix, a stem, an optional suffix and an optional ending; a few are two stems with a hyphen. Its
-frequency is the product of the frequencies of its morphemes, which follow the law of Zipf and Mandelbrot. Its vector is the sum of the vectors
-of its morphemes, plus noise. So the right segmentation of every word is known, and spelling predicts vectors.
+frequency is the product of the frequencies of its morphemes, which follow the law of Zipf and Mandelbrot. Its vector is
+the sum of the vectors of its morphemes, plus noise. So the right segmentation of every word is known, and the spelling
+predicts the vector.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ FIXTURES = Path(__file__).resolve().parents[1] / "tests" / "fixtures"
 
 def make_stems(random: np.random.Generator) -> list[str]:
     """Return distinct stems of two or three syllables, the most frequent first."""
-    onsets, vowels, codas = list("bdfgklmnprstvz") + ["kr", "st", "š"], list("aeiouäö"), ["", "", "l", "n", "r", "sk"]
+    onsets, vowels, codas = [*"bdfgklmnprstvz", "kr", "st", "š"], list("aeiouäö"), ["", "", "l", "n", "r", "sk"]
     stems: dict[str, None] = {}
     while len(stems) < STEMS:
         syllables = [onsets[random.integers(17)] + vowels[random.integers(7)] for _ in range(random.integers(2, 4))]
