@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint bench quality reproduce english docs site clean
+.PHONY: demo test test-core test-oldest lint bench quality reproduce english docs site clean
 
 demo: .venv/base  ## look at one word with the embedded model
 	@printf '\n$$ pbos explain unfriendliest\n' && $(BIN)/pbos explain unfriendliest
@@ -10,8 +10,17 @@ demo: .venv/base  ## look at one word with the embedded model
 	@printf '\n$$ pbos similarity unfriendliest unkind\n' && $(BIN)/pbos similarity unfriendliest unkind
 	@printf '\n$$ echo unfriendliest | pbos embed | cut -c -72\n' && echo unfriendliest | $(BIN)/pbos embed | cut -c -72
 
-test: .venv/dev  ## run the tests
-	$(BIN)/python -m pytest --numprocesses auto --dist loadfile
+test: .venv/dev  ## run all tests, or those of a TIER: core, adapters or slow
+	$(BIN)/python -m pytest --numprocesses auto --dist loadfile $(if $(TIER),-m $(TIER))
+
+test-core:  ## run the tests that need neither extras nor private data (under a minute)
+	$(MAKE) test TIER=core
+
+test-oldest:  ## run the core tests with the oldest versions we allow; PYTHON is the oldest Python
+	$(PYTHON) -m venv .venv-oldest
+	.venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check \
+		--constraint .ci/oldest.txt --editable . pytest hypothesis
+	.venv-oldest/bin/python -m pytest -m core
 
 lint: .venv/dev  ## check style and types
 	$(BIN)/ruff check .
@@ -38,7 +47,7 @@ site: .venv/dev  ## build the documentation as a site, into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 clean:
-	rm -rf .venv
+	rm -rf .venv .venv-oldest
 
 .venv/base: pyproject.toml
 	$(PYTHON) -m venv .venv

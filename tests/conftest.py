@@ -1,29 +1,129 @@
-"""Fixtures for all tests."""
+"""The tiers of the tests, and fixtures for all of them."""
 
 import atexit
 import gc
 import os
 import re
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import settings
 
+import pbos
 from pbos.cli import main
 
-DATA = Path(os.environ.get("PBOS_DATA") or Path(__file__).resolve().parents[2] / "shared" / "data")
+ROOT = Path(__file__).resolve().parents[1]
+DATA = Path(os.environ.get("PBOS_DATA") or ROOT.parent / "shared" / "data")
+FIXTURES = ROOT / "tests" / "fixtures"
+
+# The tier `core` is every file that is not listed here: it needs the base dependencies, pytest and Hypothesis.
+NEEDS = {  # the tier `adapters`: files, or folders, and the modules without which they are not collected
+    "src/pbos/adapters/arrow.py": "pyarrow",
+    "src/pbos/adapters/gensim.py": "gensim",
+    "src/pbos/adapters/sklearn.py": "sklearn",
+    "src/pbos/adapters/spacy.py": "spacy",
+    "src/pbos/adapters/torch.py": "torch",
+    "src/pbos/evaluation": "pooch scipy sklearn torch",
+    "src/pbos/server": "fastapi uvicorn",
+    "tests/test_arrow.py": "duckdb pandas polars pyarrow",
+    "tests/test_baselines.py": "torch",
+    "tests/test_cli_eval.py": "scipy",
+    "tests/test_counts.py": "zstandard",
+    "tests/test_docs.py": "fastapi gensim hatchling pandas polars pyarrow scipy sklearn spacy torch wordfreq",
+    "tests/test_english.py": "scipy",
+    "tests/test_evaluation_words.py": "pooch scipy sklearn",
+    "tests/test_examples.py": "sentence_transformers spacy tokenizers torch transformers",
+    "tests/test_gensim.py": "gensim scipy",
+    "tests/test_gpu.py": "torch",
+    "tests/test_model.py": "pandas pyarrow",
+    "tests/test_page.py": "fastapi playwright uvicorn",
+    "tests/test_reproduce.py": "matplotlib scipy torch",
+    "tests/test_server.py": "fastapi hatchling httpx uvicorn",
+    "tests/test_sklearn.py": "pandas polars pyarrow sklearn",
+    "tests/test_spacy.py": "hatchling spacy",
+    "tests/test_tagging.py": "scipy sklearn",
+    "tests/test_text.py": "pandas pyarrow",
+    "tests/test_torch.py": "torch",
+    "tests/test_vectors.py": "zstandard",
+}
+SLOW = {  # the tier `slow`: files or tests; so are the tests that use the private data
+    "tests/test_cli.py::test_the_first_run_says_that_it_compiles",
+    "tests/test_docs.py",
+    "tests/test_examples.py",
+    "tests/test_page.py",
+    "tests/test_storage.py::test_killed_at_any_point_a_whole_model_is_there",
+    "tests/test_storage.py::test_random_damage_never_crashes",
+}
+NUMPY_2 = {  # kernels as plain Python: the sum of an int and a uint64 is a float before NumPy 2
+    "tests/test_model.py::test_kernels_run_as_plain_python_too",
+    "tests/test_solvers.py::test_ridge_runs_as_plain_python_too",
+    "tests/test_solvers.py::test_sgd_runs_as_plain_python_too",
+    "tests/test_subwords.py::test_em_runs_as_plain_python_too",
+}
+MISSING = {path: [name for name in needed.split() if not find_spec(name)] for path, needed in NEEDS.items()}
+MISSING = {path: names for path, names in MISSING.items() if names}
+
+
+def pytest_configure(config):
+    """Leave out files whose extras are not installed. As an option, since hooks of this file do not apply to src."""
+    config.option.ignore = [*(config.option.ignore or []), *(str(ROOT / path) for path in MISSING)]
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Report which files were left out."""
+    for path, missing in MISSING.items():
+        terminalreporter.write_line(f"skipped {path}: not installed: {', '.join(missing)}")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Mark every test with its tier."""
+    for item in items:
+        path = item.path.relative_to(ROOT)
+        names = {path.as_posix(), path.parent.as_posix(), f"{path.as_posix()}::{getattr(item, 'originalname', '')}"}
+        if names & SLOW or "shared_data" in getattr(item, "fixturenames", ()):
+            item.add_marker("slow")
+        else:
+            item.add_marker("adapters" if names & NEEDS.keys() else "core")
+        if names & NUMPY_2 and np.lib.NumpyVersion(np.__version__) < "2.0.0":
+            item.add_marker(pytest.mark.skip(reason="needs NumPy 2"))
+
+
+def skip_or_fail(reason):
+    """Skip a test that cannot run here; with PBOS_REQUIRE_DATA=1, as in .ci/run, it fails instead."""
+    if os.environ.get("PBOS_REQUIRE_DATA") == "1":
+        pytest.fail(reason)
+    pytest.skip(reason)
 
 
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
-    """The real data beside the checkout (or at PBOS_DATA); without it the test is skipped, but not in CI."""
-    if DATA.is_dir():
-        return DATA
-    reason = f"no data at {DATA}; set PBOS_DATA to run this test"
-    if os.environ.get("CI"):
-        pytest.fail(reason)
-    pytest.skip(reason)
+    """The private data next to the checkout, or at PBOS_DATA."""
+    if not DATA.is_dir():
+        skip_or_fail(f"no data at {DATA}; set PBOS_DATA to run this test")
+    return DATA
+
+
+@pytest.fixture(scope="session")
+def small_vectors() -> pbos.WordVectors:
+    """Vectors of 2,000 words of an invented language, by scripts/make_fixture.py; 32 dims, most frequent first."""
+    return pbos.WordVectors.read(FIXTURES / "vectors")
+
+
+@pytest.fixture(scope="session")
+def small_counts() -> pbos.WordCounts:
+    """Counts of 3,000 words of that language; the first 2,000 are those of small_vectors."""
+    return pbos.WordCounts.read(FIXTURES / "counts.tsv")
+
+
+@pytest.fixture(scope="session")
+def small_morphemes() -> dict[str, list[str]]:
+    """The morphemes of each word of small_counts."""
+    lines = (FIXTURES / "morphemes.txt").read_text("utf-8").splitlines()
+    return {line.replace(" ", ""): line.split() for line in lines}
 
 
 @pytest.fixture
