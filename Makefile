@@ -36,10 +36,10 @@ quality: .venv/dev  ## train at full size and score the paper's benchmarks (abou
 reproduce: .venv/dev  ## compute every table of the paper, without KVQ-FH; resumes where it stopped
 	$(BIN)/python -m experiments reproduce all --data ../shared/data --skip kvq
 
-english: .venv/dev  ## make the embedded model again
+english: .venv/dev  ## train the included English model again
 	$(BIN)/python scripts/make_english.py ../shared/data/vectors/minilm-en
 
-docs: .venv/dev  ## write again what is made in docs/: cli.md, from --help, and the picture of a lattice
+docs: .venv/dev  ## regenerate docs/cli.md from --help, and the drawing of a lattice
 	$(BIN)/python scripts/make_cli_docs.py
 	$(BIN)/pbos explain rehydrating --svg docs/rehydrating.svg > /dev/null
 
