@@ -195,7 +195,7 @@ class Bench:
             "residual": round(float(np.sqrt(left / goal)), 5),
             "slices": [some.stop - some.start for some in slices],
             "seconds": solver,
-            "seconds_an_iteration": steps["solved"] / max(iterations, 1),
+            "seconds_per_iteration": steps["solved"] / max(iterations, 1),
             "seconds_equations_to_device": seconds_to_device,
             "seconds_targets_to_device": steps["given"],
             "seconds_vectors_to_host": steps["put"],
@@ -218,7 +218,7 @@ class Bench:
             result["points_lost"] = 100 * (self.cpu["heldout_cosine"] - result["heldout_cosine"])
         result["distance_from_cpu"] = float(np.linalg.norm(ours - theirs) / np.linalg.norm(theirs))
         result["cpu"] = self.cpu
-        result["residual_by_hand"] = self.residual(self.equations, targets, vectors, lam)
+        result["residual_float64"] = self.residual(self.equations, targets, vectors, lam)
         search = targets @ np.linalg.qr(np.random.default_rng(0).standard_normal((self.dims, min(32, self.dims))))[0]
         ridge = self.gpu.DeviceRidge(**self.equations, device=self.device)
         tries = (0.03, 0.01, 0.003, 0.001, 0.0003)
@@ -261,7 +261,7 @@ class Bench:
         result, vectors = self.solve(
             equations, targets, self.cpu["lam"], min(self.options.times, 2 if n_words > 1_000_000 else 5)
         )
-        result["residual_by_hand"] = self.residual(equations, targets, vectors, self.cpu["lam"])
+        result["residual_float64"] = self.residual(equations, targets, vectors, self.cpu["lam"])
         sizes = np.sort(np.bincount(equations["indices"], minlength=equations["n_shared"]))[::-1]
         result["column_sizes_by_rank"] = {10**k: int(sizes[10**k - 1]) for k in range(7) if 10**k <= len(sizes)}
         result["seconds_making"] = making

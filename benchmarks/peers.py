@@ -1,6 +1,6 @@
 """The peers, each trained once on the same data and cached. README.md describes how.
 
-python benchmarks/peers.py       # trains all of them, in about 20 minutes
+`python benchmarks/peers.py` trains all of them, in about 20 minutes.
 """
 
 from __future__ import annotations

@@ -61,8 +61,8 @@ def real_words() -> list[str]:
 def make_words(n_words: int) -> list[str]:
     """Generate distinct words with a Markov chain over the letters of real words, in the order they are drawn.
 
-    Probable words come first, as in a frequency list, so the counts that `train` derives from ranks follow Zipf's law. The
-    chain generates too many long words, so words are accepted at a rate per length that gives the real lengths.
+    Probable words come first, as in a frequency list, so the counts that `train` derives from ranks follow Zipf's law.
+    The chain generates too many long words, so words are accepted at a rate per length that gives the real lengths.
     """
     random, chances, real = np.random.default_rng(0), transitions(real_words()), real_lengths()
     made = np.bincount([len(word) for word in draw(chances, 1_000_000, random)], minlength=LONGEST + 1)

@@ -2,8 +2,8 @@
 
 Ours is `Segmenter.from_counts` of 333,333 words, which knows every substring. SentencePiece and tokenizers have 32,000
 pieces that SentencePiece learned from the same words, each counted once. Trained on word counts instead ("by count"),
-its vocabulary is mostly whole words and single letters, and it finds only three segmentations instead of five. Morfessor
-is trained on the first 20,000 words.
+its vocabulary is mostly whole words and single letters, and it finds three segmentations instead of five. Morfessor is
+trained on the first 20,000 words.
 
 Quality is the paper's affix prediction (macro F1 x 100), scored in the same way for all: a piece's weight is the
 probability of the timed segmentations that contain it, and the affix with the largest weight is the prediction.
