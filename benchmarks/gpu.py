@@ -1,12 +1,13 @@
-"""Measure `pbos.gpu`: ridge regression on a GPU, beside the CPU's quality.
+"""Measure `pbos.gpu`, ridge regression on a GPU, and compare its quality with the CPU's.
 
     python benchmarks/gpu.py prepare SYSTEM.npz                     (with pbos and its data)
     python benchmarks/gpu.py measure SYSTEM.npz RESULTS.json        (with NumPy, PyTorch and this checkout only)
 
-`prepare` writes the equations of minilm-en (preset default, a twentieth of the words held out), small enough to carry:
-given vectors are rounded to one byte per number, for the CPU and the GPU alike. `measure` solves them, and larger
-systems made from them (see `Bench.enlarged`). Times are the best of five runs, of two for millions of words; "seconds"
-are for the solver alone, from given vectors on the device to subword vectors on the device; copies are listed apart.
+`prepare` writes the equations of minilm-en (preset default, 5 % of the words held out) to a file small enough to copy
+to another machine: given vectors are rounded to one byte per number, for the CPU and the GPU alike. `measure` solves
+them, and larger systems made from them (see `Bench.enlarged`). Times are the best of five runs, or of two for millions
+of words. "seconds" is the solver alone, from given vectors on the device to subword vectors on the device; copies are
+listed separately.
 """
 
 from __future__ import annotations
@@ -24,13 +25,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
 DATA = Path(os.environ.get("PBOS_DATA") or Path(__file__).resolve().parents[2] / "shared" / "data")
 EQUATIONS = ("indptr", "indices", "data", "n_shared", "private", "order", "new_column", "factor")
-CPU_DIMS = 8  # of the CPU's solution, carried to compare with
+CPU_DIMS = 8  # dimensions of the CPU's solution that are kept for comparison
 
 
-# -- here ------------------------------------------------------------------------------------------------------------
+# -- on the CPU machine ------------------------------------------------------------------------------------------------
 
 
 def prepare(target: Path) -> None:
+    """Solve the real system on the CPU, and write its equations and the report."""
     from pbos import WordCounts, WordVectors, cosines
     from pbos.settings import PRESETS
     from pbos.solvers import Ridge, choose_lam
@@ -41,8 +43,8 @@ def prepare(target: Path) -> None:
 
     chosen = PRESETS["default"]
     words, vectors = unique_words(WordVectors.read(DATA / "vectors" / "minilm-en"), chosen)
-    held = SubwordVectors(np.array(vectors)).astype("int8")
-    vectors = held.to_float32()
+    rounded = SubwordVectors(np.array(vectors)).astype("int8")
+    vectors = rounded.to_float32()
     hidden = held_out_rows(len(words), 0.05, 0)
     kept = np.setdiff1d(np.arange(len(words)), hidden)
     training_words = [words[i] for i in kept]
@@ -56,8 +58,8 @@ def prepare(target: Path) -> None:
     prepare_seconds, started = time.perf_counter() - started, time.perf_counter()
     solution = ridge.solve(vectors[kept], lam)
     seconds = time.perf_counter() - started
-    aside = Subwords(index, chosen).weights([words[i] for i in hidden])
-    composed = product(aside.indptr, aside.indices, aside.data, solution.vectors)
+    heldout = Subwords(index, chosen).weights([words[i] for i in hidden])
+    composed = product(heldout.indptr, heldout.indices, heldout.data, solution.vectors)
     cpu = {
         "lam": lam,
         "lams": lams,
@@ -71,19 +73,19 @@ def prepare(target: Path) -> None:
     np.savez_compressed(
         target,
         **{f"equations.{name}": np.asarray(value) for name, value in ridge.arrays().items()},
-        **{"targets.values": held.values[kept], "targets.scales": held.scales[kept]},
-        **{"heldout.values": held.values[hidden], "heldout.scales": held.scales[hidden]},
-        **{"heldout.indptr": aside.indptr, "heldout.indices": aside.indices, "heldout.data": aside.data},
+        **{"targets.values": rounded.values[kept], "targets.scales": rounded.scales[kept]},
+        **{"heldout.values": rounded.values[hidden], "heldout.scales": rounded.scales[hidden]},
+        **{"heldout.indptr": heldout.indptr, "heldout.indices": heldout.indices, "heldout.data": heldout.data},
         **{"cpu.vectors": solution.vectors[:, :CPU_DIMS], "cpu.report": json.dumps(cpu)},
     )
     print(json.dumps(cpu, indent=1), f"\n{target}: {target.stat().st_size / 2**20:.1f} MiB")
 
 
-# -- on the GPU machine ----------------------------------------------------------------------------------------------
+# -- on the GPU machine ------------------------------------------------------------------------------------------------
 
 
 class Bench:
-    """The measurements; each returns plain data."""
+    """The measurements; each returns a dictionary for JSON."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         import torch
@@ -103,16 +105,16 @@ class Bench:
         )
         self.dims = min(options.dims, self.targets.shape[1])
 
-    # -- tools
+    # -- timing and memory
 
     def now(self) -> float:
-        """Return the time when the device has done all it was given."""
+        """Wait for the device to finish, then return the time."""
         if self.device.type == "cuda":
             self.torch.cuda.synchronize(self.device)
         return time.perf_counter()
 
     def best(self, function, times: int = 5):
-        """Run a function some times; return the least seconds and what it returned last."""
+        """Run a function several times; return the best time and the last result."""
         least, result = np.inf, None
         for _ in range(times):
             del result
@@ -122,13 +124,13 @@ class Bench:
         return least, result
 
     def reset_peak(self) -> None:
-        """Start to look for the peak of memory anew."""
+        """Reset the peak memory statistics."""
         if self.device.type == "cuda":
             self.torch.cuda.empty_cache()
             self.torch.cuda.reset_peak_memory_stats(self.device)
 
     def peak(self) -> dict[str, float]:
-        """Return the most memory that was in use, and that PyTorch held."""
+        """Return the peak memory of tensors, and the peak that PyTorch reserved."""
         if self.device.type != "cuda":
             return {}
         cuda = self.torch.cuda
@@ -137,10 +139,10 @@ class Bench:
             "peak_reserved_gib": round(cuda.max_memory_reserved(self.device) / 2**30, 3),
         }
 
-    # -- parts
+    # -- measurements
 
     def machine(self) -> dict:
-        """What it runs on."""
+        """Return the hardware and the versions."""
         cuda = self.device.type == "cuda"
         return {
             "torch": self.torch.__version__,
@@ -153,7 +155,7 @@ class Bench:
         }
 
     def solve(self, equations: dict, targets: np.ndarray, lam: float, times: int) -> tuple[dict, np.ndarray]:
-        """Time a solve as a whole and in its steps."""
+        """Time a solve, as a whole and step by step."""
         self.reset_peak()
         seconds_to_device, ridge = self.best(lambda: self.gpu.DeviceRidge(**equations, device=self.device), 1)
         ridge.solve(targets[:, :8], lam, max_iterations=2)  # the first call loads libraries
@@ -171,7 +173,7 @@ class Bench:
             steps["given"] += seconds
             least = np.inf
             for _ in range(times):
-                mine = given.clone()  # the errors are written there
+                mine = given.clone()  # overwritten with the errors
                 seconds, (solved, _) = self.best(
                     lambda mine=mine: ridge._solve_slice(matrices, mine, roots, rates, lam, 0.02, 100), 1
                 )
@@ -193,7 +195,7 @@ class Bench:
             "residual": round(float(np.sqrt(left / goal)), 5),
             "slices": [some.stop - some.start for some in slices],
             "seconds": solver,
-            "seconds_an_iteration": steps["solved"] / max(iterations, 1),
+            "seconds_per_iteration": steps["solved"] / max(iterations, 1),
             "seconds_equations_to_device": seconds_to_device,
             "seconds_targets_to_device": steps["given"],
             "seconds_vectors_to_host": steps["put"],
@@ -203,7 +205,7 @@ class Bench:
         return result, vectors
 
     def real(self) -> dict:
-        """The real system: times, and quality beside the CPU's."""
+        """Measure the real system: times, and quality compared with the CPU."""
         targets = self.targets[:, : self.dims]
         lam = self.cpu["lam"]
         result, vectors = self.solve(self.equations, targets, lam, self.options.times)
@@ -216,7 +218,7 @@ class Bench:
             result["points_lost"] = 100 * (self.cpu["heldout_cosine"] - result["heldout_cosine"])
         result["distance_from_cpu"] = float(np.linalg.norm(ours - theirs) / np.linalg.norm(theirs))
         result["cpu"] = self.cpu
-        result["residual_by_hand"] = self.residual(self.equations, targets, vectors, lam)
+        result["residual_float64"] = self.residual(self.equations, targets, vectors, lam)
         search = targets @ np.linalg.qr(np.random.default_rng(0).standard_normal((self.dims, min(32, self.dims))))[0]
         ridge = self.gpu.DeviceRidge(**self.equations, device=self.device)
         tries = (0.03, 0.01, 0.003, 0.001, 0.0003)
@@ -224,7 +226,7 @@ class Bench:
         return result
 
     def residual(self, equations: dict, targets: np.ndarray, vectors: np.ndarray, lam: float) -> float:
-        """Check two dimensions of a solution against the equations, in float64 and without a sparse product."""
+        """Return the relative residual of two dimensions, computed in float64 without sparse products."""
         torch = self.torch
 
         def move(array):
@@ -252,27 +254,28 @@ class Bench:
         return float(left.norm() / transposed_product(given).norm())
 
     def synthetic(self, n_words: int, many_columns: bool = False) -> dict:
-        """A larger system made of the real one, solved."""
+        """Measure a larger system made from the real one."""
         started = self.now()
         equations, targets = self.enlarged(n_words, many_columns)
         making = self.now() - started
         result, vectors = self.solve(
             equations, targets, self.cpu["lam"], min(self.options.times, 2 if n_words > 1_000_000 else 5)
         )
-        result["residual_by_hand"] = self.residual(equations, targets, vectors, self.cpu["lam"])
+        result["residual_float64"] = self.residual(equations, targets, vectors, self.cpu["lam"])
         sizes = np.sort(np.bincount(equations["indices"], minlength=equations["n_shared"]))[::-1]
         result["column_sizes_by_rank"] = {10**k: int(sizes[10**k - 1]) for k in range(7) if 10**k <= len(sizes)}
         result["seconds_making"] = making
         return result
 
     def enlarged(self, n_words: int, many_columns: bool) -> tuple[dict, np.ndarray]:
-        """Make a system of more words from copies of the real one.
+        """Make a system with more words from copies of the real one.
 
-        Every copy takes some of the words, for millions of words the longer ones rather, which have more weights. A
-        column that many words have is one and the same in all copies; the rarer it is, the more versions of it there
-        are, so that columns grow with words as real ones do: from 12,500 to 100,000 words of minilm-en the shared
-        columns grow from 23,393 to 141,157, by a factor of 1.84, 1.83 and 1.80 for each doubling; continued, that makes
-        about 210,000 for 160,000 words and 2,000,000 for 3,000,000. Given vectors are the real ones and some noise.
+        Each copy has a random subset of the words; for millions of words, longer words, which have more weights, are
+        more likely. A column that many words share is the same in all copies; the rarer it is, the more versions of it
+        there are. This way the number of columns grows with the number of words as in real data: from 12,500 to 100,000
+        words of minilm-en, the shared columns grow from 23,393 to 141,157, by a factor of 1.84, 1.83 and 1.80 for each
+        doubling. Extrapolated, this gives about 210,000 columns for 160,000 words and 2,000,000 for 3,000,000.
+        Given vectors are the real ones with noise.
         """
         torch, base = self.torch, self.equations
         generator = torch.Generator(self.device).manual_seed(0)
@@ -282,16 +285,16 @@ class Bench:
 
         indptr, indices, data = move(base["indptr"]), move(base["indices"]).long(), move(base["data"])
         sizes, n_base = indptr.diff(), len(base["private"])
-        copies = max(-(-n_words * 10 // (n_base * 6)), 1)  # a copy takes at most 0.6 of the words
+        copies = max(-(-n_words * 10 // (n_base * 6)), 1)  # a copy has at most 60 % of the words
         likely = sizes.double() ** 2 if n_words > 1_000_000 else torch.ones_like(sizes, dtype=torch.double)
-        share = 1.02 * n_words / copies  # a few more, as they are chosen at random
-        for _ in range(20):  # cut at 1, then spread what was cut
+        share = 1.02 * n_words / copies  # slightly more, because the choice is random
+        for _ in range(20):  # clip at 1 and redistribute the rest
             likely = (likely * (share / likely.sum())).clamp_(max=1)
         chosen = [
             torch.nonzero(torch.rand(n_base, device=self.device, generator=generator) < likely)[:, 0]
             for _ in range(copies)
         ]
-        owners = torch.repeat_interleave(
+        copy_of_word = torch.repeat_interleave(
             torch.arange(copies, device=self.device), torch.tensor([len(one) for one in chosen], device=self.device)
         )[:n_words]
         words = torch.cat(chosen)[:n_words]
@@ -313,14 +316,14 @@ class Bench:
         entries = torch.arange(total, device=self.device)
         entries += torch.repeat_interleave(indptr[:-1][words] - new_indptr[:-1], new_sizes, output_size=total)
         columns, values = indices[entries], data[entries]
-        copy_of = torch.repeat_interleave(owners, new_sizes, output_size=total)
+        copy_of = torch.repeat_interleave(copy_of_word, new_sizes, output_size=total)
         mixed = (columns * 2654435761 + copy_of * 40503 * 65537) % 1000003  # a column's version in this copy
         columns = firsts[columns] + (mixed.double() / 1000003 * versions[columns]).long()
         del mixed, copy_of, entries
 
-        held = torch.bincount(columns, minlength=int(firsts[-1]))
-        shared = held > 1
-        keep = shared[columns]  # a column of one word would be private; that word has one already
+        n_owners = torch.bincount(columns, minlength=int(firsts[-1]))
+        shared = n_owners > 1
+        keep = shared[columns]  # a column of one word would be private, and that word already has a private column
         rows = torch.repeat_interleave(torch.arange(n_words, device=self.device), new_sizes, output_size=total)[keep]
         columns = (shared.cumsum(0) - 1)[columns[keep]]
         values = values[keep]
@@ -337,7 +340,7 @@ class Bench:
             "new_column": np.arange(n_shared + np.count_nonzero(private), dtype=np.int32),
             "factor": np.ones(n_shared + np.count_nonzero(private), np.float32),
         }
-        del columns, values, rows, keep, held, shared
+        del columns, values, rows, keep, n_owners, shared
         real = move(self.targets[:, : self.dims])[move(base["order"]).long()]
         noise = 0.5 * float(real.std())
         targets = np.empty((n_words, self.dims), np.float32)
@@ -358,12 +361,14 @@ def product(indptr, indices, data, vectors) -> np.ndarray:
 
 
 def cosine(left: np.ndarray, right: np.ndarray) -> float:
+    """Return the mean cosine of corresponding rows; 0 for rows of zeros."""
     norms = np.linalg.norm(left, axis=1) * np.linalg.norm(right, axis=1)
     products = np.einsum("ij,ij->i", left, right)
     return float(np.divide(products, norms, out=np.zeros_like(products), where=norms > 0).mean())
 
 
 def measure(options: argparse.Namespace) -> None:
+    """Run the measurements and write the results after each."""
     bench = Bench(options)
     few, many = options.words
     parts = {
@@ -380,7 +385,7 @@ def measure(options: argparse.Namespace) -> None:
         started = time.perf_counter()
         try:
             results[name] = part()
-        except Exception as error:  # what was measured before is still worth having
+        except Exception as error:  # keep the earlier results
             results[name] = {"error": f"{type(error).__name__}: {error}"}
         print(f"== {name} ({time.perf_counter() - started:.1f} s)\n{json.dumps(results[name], indent=1)}", flush=True)
         options.results.write_text(json.dumps(results, indent=1), encoding="utf-8")
@@ -390,17 +395,17 @@ def measure(options: argparse.Namespace) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
-    first = commands.add_parser("prepare")
+    first = commands.add_parser("prepare", help="write the equations, on a machine with the data")
     first.add_argument("system", type=Path)
-    second = commands.add_parser("measure")
+    second = commands.add_parser("measure", help="solve them, on a machine with a GPU")
     second.add_argument("system", type=Path)
     second.add_argument("results", type=Path)
-    second.add_argument("--device", default="cuda")
-    second.add_argument("--dims", type=int, default=300)
-    second.add_argument("--words", type=int, nargs=2, default=(160_000, 3_000_000), help="of the two larger systems")
-    second.add_argument("--times", type=int, default=5, help="how often to run what is timed")
-    second.add_argument("--power", type=float, default=0.75, help="how fast columns grow with words")
-    second.add_argument("--only", nargs="*", help="measure the parts whose name holds one of these")
+    second.add_argument("--device", default="cuda", help="the PyTorch device")
+    second.add_argument("--dims", type=int, default=300, help="use only the first dimensions")
+    second.add_argument("--words", type=int, nargs=2, default=(160_000, 3_000_000), help="sizes of the larger systems")
+    second.add_argument("--times", type=int, default=5, help="number of timed runs")
+    second.add_argument("--power", type=float, default=0.75, help="growth rate of the columns, 0 to 1")
+    second.add_argument("--only", nargs="*", help="run only the measurements whose name contains one of these")
     options = parser.parse_args()
     if options.command == "prepare":
         prepare(options.system)

@@ -1,4 +1,4 @@
-"""What all questions share: the data, the words that nobody has seen, our own models of them, and the cache."""
+"""Shared inputs of all benchmarks: data, unseen words, trained pbos models, and the cache."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from pbos.evaluation.words import heldout, similarity
 DATA = Path(os.environ.get("PBOS_DATA") or Path(__file__).resolve().parents[2] / "shared" / "data")
 CACHE = Path(__file__).parent / ".cache"
 N_UNSEEN = 20_000
-MIN_LETTERS = 10  # then the most frequent 20,000 have 11.6 letters each
-N_HIDDEN = 2_000
+MIN_LETTERS = 10  # the 20,000 most frequent words of this length have 11.6 letters on average
+N_HELDOUT = 2_000
 
 
 def cached(name: str, make) -> Path:
-    """Return the path of a file or folder in the cache; the first time, make(path) writes it."""
+    """Return the path of a cached file or folder; `make(path)` writes it if it is missing."""
     path = CACHE / name
     if not path.exists():
-        measure.say(f"making {name}")
+        measure.log(f"making {name}")
         CACHE.mkdir(exist_ok=True)
         unfinished = CACHE / f"unfinished-{name}"
         shutil.rmtree(unfinished, ignore_errors=True)
@@ -37,26 +37,26 @@ def cached(name: str, make) -> Path:
 
 
 def corpus() -> Path:
-    """Return the novels as plain text, which is what fastText and floret read."""
+    """Return the file of novels as plain text, which fastText and floret read."""
     packed = DATA / "corpus" / "novels-en.txt.gz"
     return cached("novels-en.txt", lambda path: path.write_bytes(gzip.decompress(packed.read_bytes())))
 
 
 @functools.cache
 def counts() -> pbos.WordCounts:
-    """Return 333,333 English words and how often each occurs."""
+    """Return the counts of 333,333 English words."""
     return pbos.WordCounts.read(DATA / "unigram_freq.csv")
 
 
 @functools.cache
 def target_vectors() -> pbos.WordVectors:
-    """Return the vectors that we and model2vec are fitted to: 100,000 words x 300."""
+    """Return the target vectors of pbos and model2vec: 100,000 words x 300."""
     return pbos.WordVectors.read(DATA / "vectors" / "minilm-en", progress=False)
 
 
 @functools.cache
 def unseen_words() -> list[str]:
-    """Return the most frequent words of 10 letters or more that have no vector and do not occur in the novels."""
+    """Return the most frequent words of at least 10 letters without a target vector that are not in the novels."""
 
     def write(path: Path) -> None:
         known = {*target_vectors().words, *corpus().read_text(encoding="utf-8").split()}
@@ -68,11 +68,12 @@ def unseen_words() -> list[str]:
 
 @functools.cache
 def model(preset: str) -> pbos.Model:
-    """Return a model of all target vectors, trained by the code as it is, mapped from its folder as users do."""
+    """Return a model trained on all target vectors with the current code, saved and loaded as users do."""
     return pbos.load(model_folder(preset))
 
 
 def model_folder(preset: str) -> Path:
+    """Return the folder of a trained model; models of older code are deleted."""
     name = f"pbos-{preset}-{source_key()}"
     if not (CACHE / name).exists():
         for old in CACHE.glob(f"pbos-{preset}-*"):
@@ -81,13 +82,13 @@ def model_folder(preset: str) -> Path:
 
 
 def train(vectors: pbos.WordVectors, preset: str, **settings) -> pbos.Model:
-    """Train with the paper's counts, which the preset "default" does without."""
+    """Train with the paper's word counts; the preset "default" does not need any."""
     return pbos.train(vectors, None if preset == "default" else counts(), preset=preset, progress=False, **settings)
 
 
 @functools.cache
 def source_key() -> str:
-    """Return a number that changes with the source of pbos, so that no model of older code is measured."""
+    """Return a hash of the source code of pbos, so that cached models of older code are not used."""
     files = sorted(Path(pbos.__file__).parent.rglob("*.py"))
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]
 
@@ -96,14 +97,14 @@ def source_key() -> str:
 
 
 def spearman(model, benchmark: str = "RareWord") -> float:
-    """Return Spearman's rho x 100 of anything that embeds words."""
+    """Return Spearman's rho x 100 of anything that embeds words, on a similarity benchmark."""
     return similarity(model, datasets.pairs(benchmark, DATA), repeats=1).main.value
 
 
-def hidden_cosine(name: str, fit) -> float:
-    """Return the mean cosine of 2,000 words hidden from training with their true vectors; fit(vectors) trains."""
+def heldout_cosine(name: str, fit) -> float:
+    """Return the mean cosine of 2,000 held-out words with their true vectors; `fit(vectors)` trains a model."""
 
     def write(path: Path) -> None:
-        path.write_text(json.dumps(heldout(fit, target_vectors(), N_HIDDEN, repeats=1).main.value))
+        path.write_text(json.dumps(heldout(fit, target_vectors(), N_HELDOUT, repeats=1).main.value))
 
-    return json.loads(cached(f"hidden-{name}.json", write).read_text())
+    return json.loads(cached(f"heldout-{name}.json", write).read_text())

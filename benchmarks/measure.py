@@ -1,4 +1,4 @@
-"""Clocks, and the rows of the one table that all questions fill."""
+"""Timing, and the rows of the result table."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ HEADER = "| question | ours | peer | ratio | target | quality, ours / peer |\n|-
 
 @dataclass(frozen=True)
 class Row:
-    """One figure of ours, beside a peer's if there is one.
+    """One measurement of pbos, compared with a peer if there is one.
 
     Attributes:
-        question: What was done, with how much of it.
-        ours: Our figure, in `unit`.
-        unit: One that ends in "/s" is better when larger, any other when smaller.
-        peer: Who else was measured, and how; empty for nobody.
-        theirs: The peer's figure, in the same unit.
-        at_least: The ratio we want.
-        at_most: The figure we want.
-        quality: What the answers are worth, (ours, the peer's); the peer's is None where it has none.
+        question: What was measured, with its size.
+        ours: The value of pbos, in `unit`.
+        unit: Larger is better if it ends in "/s"; otherwise smaller is better.
+        peer: The name of the peer; empty if there is none.
+        theirs: The peer's value, in the same unit.
+        at_least: The target for the ratio.
+        at_most: The target for our value.
+        quality: Quality scores, as (ours, the peer's); the peer's is None if it has no such score.
     """
 
     question: str
@@ -40,14 +40,14 @@ class Row:
 
     @property
     def ratio(self) -> float | None:
-        """How many times better we are than the peer; below 1 we are worse."""
+        """How many times better pbos is than the peer; below 1 it is worse."""
         if self.theirs is None:
             return None
         return self.ours / self.theirs if self.unit.endswith("/s") else self.theirs / self.ours
 
     @property
     def target(self) -> str:
-        """The target, and whether it is met."""
+        """The target, and whether it was met."""
         if self.at_least is not None:
             return f"≥ {self.at_least:g}x: {'met' if (self.ratio or 0) >= self.at_least else 'missed'}"
         if self.at_most is not None:
@@ -55,7 +55,7 @@ class Row:
         return ""
 
     def to_dict(self) -> dict:
-        """Return everything as plain data."""
+        """Return the row as a dictionary, for JSON."""
         return {**asdict(self), "ratio": self.ratio, "target": self.target}
 
     def __str__(self) -> str:
@@ -67,7 +67,7 @@ class Row:
 
 
 def figure(value: float) -> str:
-    """Write a number with three digits that count.
+    """Format a number with three significant digits.
 
     >>> [figure(value) for value in (0.012345, 12.345, 12345.6, 1.5e-7)]
     ['0.0123', '12.3', '12,346', '1.5e-07']
@@ -78,17 +78,17 @@ def figure(value: float) -> str:
 
 
 def clock(function) -> float:
-    """Return the seconds a call takes."""
+    """Return how many seconds a call takes."""
     started = time.perf_counter()
     function()
     return time.perf_counter() - started
 
 
 def race(functions: dict, rounds: int = ROUNDS) -> dict:
-    """Run the functions in turn, round after round; return the best seconds of each.
+    """Time functions over several rounds; return the best time of each, in seconds.
 
-    In turn, so that whatever else slows the machine down slows all of them. What lives already is not looked at by the
-    garbage collector, as the one pays for it who allocates most.
+    The functions alternate, so that other load on the machine affects all of them. Existing objects are frozen, because
+    garbage collection would otherwise charge them to whichever function allocates most.
     """
     gc.collect()
     gc.freeze()
@@ -102,7 +102,7 @@ def race(functions: dict, rounds: int = ROUNDS) -> dict:
 
 @contextlib.contextmanager
 def one_core():
-    """Keep this thread and those it starts on one core, and BLAS to one thread."""
+    """Pin this thread and the threads it starts to one core, and limit BLAS to one thread."""
     from threadpoolctl import threadpool_limits
 
     cores = os.sched_getaffinity(0)
@@ -114,6 +114,6 @@ def one_core():
         os.sched_setaffinity(0, cores)
 
 
-def say(text: str) -> None:
-    """Tell how far we are."""
+def log(text: str) -> None:
+    """Print a progress message to stderr."""
     print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)

@@ -1,6 +1,6 @@
-"""The peers, each made once from the same data and kept in the cache. README.md says how, and why so.
+"""The peers, each trained once on the same data and cached. README.md describes how.
 
-python benchmarks/peers.py       makes all of them, about 20 minutes
+`python benchmarks/peers.py` trains all of them, in about 20 minutes.
 """
 
 from __future__ import annotations
@@ -14,28 +14,28 @@ import inputs
 import numpy as np
 
 FROM_TEXT = {"model": "skipgram", "dim": 300, "minn": 3, "maxn": 6, "minCount": 5, "epoch": 1, "verbose": 0}
-VOCABULARY = 32_000  # of SentencePiece, and so of tokenizers and model2vec
-MORFESSOR_WORDS = 20_000  # training takes an hour on all of them
-FIT_ALPHA = 0.01  # for model2vec; of 0.01, 0.1, 1 and 10 the best on hidden words
+VOCABULARY = 32_000  # of SentencePiece, which tokenizers and model2vec use too
+MORFESSOR_WORDS = 20_000  # training on all words would take an hour
+FIT_ALPHA = 0.01  # ridge penalty for model2vec: the best of 0.01, 0.1, 1 and 10 on held-out words
 
 
 class Peer:
-    """A peer that gives vectors to words, as `pbos.evaluation` takes them.
+    """A peer that embeds words, in the form that `pbos.evaluation` expects.
 
     Attributes:
-        call: What is timed: words in, vectors out, as the peer gives them.
+        call: The call that is timed: takes words and returns vectors in the peer's own format.
     """
 
     def __init__(self, call, dims: int = 300) -> None:
         self.call, self.dims = call, dims
 
     def embed(self, words):
-        """Return float32 (n_words, dims)."""
+        """Return the vectors as float32, (n_words, dims)."""
         return np.array(self.call(words), np.float32)
 
 
 def embedders() -> dict[str, Peer]:
-    """Return the peers that give vectors to words, those that are installed."""
+    """Return the peers that embed words, as far as they are installed."""
     makers = {"fasttext": fasttext, "floret": floret, "gensim": gensim, "model2vec": model2vec}
     return {name: make() for name, make in makers.items() if find_spec(name)}
 
@@ -44,7 +44,7 @@ def embedders() -> dict[str, Peer]:
 
 
 def fasttext_file() -> Path:
-    """Return fastText's model of the novels, 2.4 GB of it n-grams."""
+    """Return the file of a fastText model trained on the novels; 2.4 GB, nearly all of it n-gram vectors."""
     import fasttext
 
     def write(path: Path) -> None:
@@ -56,10 +56,10 @@ def fasttext_file() -> Path:
 
 @functools.cache
 def fasttext() -> Peer:
-    """FastText has no call for many words."""
+    """Return fastText, which embeds one word per call."""
     import fasttext
 
-    fasttext.FastText.eprint = lambda text: None  # a warning about its past
+    fasttext.FastText.eprint = lambda text: None  # silences a warning about an API change
     vector_of = fasttext.load_model(str(fasttext_file())).get_word_vector
     peer = Peer(lambda words: [vector_of(word) for word in words])
     peer.vector_of = vector_of
@@ -68,7 +68,7 @@ def fasttext() -> Peer:
 
 @functools.cache
 def floret() -> Peer:
-    """Floret: fastText with a smaller table, in which every n-gram and word has two places."""
+    """Return floret: fastText with a smaller table, in which every n-gram and word is hashed to two rows."""
     import floret
 
     def write(path: Path) -> None:
@@ -80,7 +80,7 @@ def floret() -> Peer:
 
 
 def gensim_folder() -> Path:
-    """Return gensim's own files of fastText's model."""
+    """Return the folder of the fastText model in gensim's own format."""
     from gensim.models.fasttext import load_facebook_vectors
 
     def write(path: Path) -> None:
@@ -92,7 +92,7 @@ def gensim_folder() -> Path:
 
 @functools.cache
 def gensim() -> Peer:
-    """Gensim, with the very vectors of fastText."""
+    """Return gensim with the fastText model."""
     from gensim.models import KeyedVectors
 
     vectors = KeyedVectors.load(str(gensim_folder() / "vectors"))
@@ -101,7 +101,7 @@ def gensim() -> Peer:
 
 @functools.cache
 def model2vec() -> Peer:
-    """model2vec: the mean of its pieces' vectors, which are fitted to our target vectors by least squares."""
+    """Return model2vec: a word is the mean of the vectors of its pieces, fitted to our target vectors."""
 
     def write(path: Path) -> None:
         with path.open("wb") as stream:
@@ -111,7 +111,7 @@ def model2vec() -> Peer:
 
 
 def static_model(pieces) -> Peer:
-    """Return a model2vec model of SentencePiece's pieces."""
+    """Return a model2vec model with a vector for each SentencePiece piece."""
     from model2vec import StaticModel
 
     model = StaticModel(pieces, unigram())
@@ -119,7 +119,7 @@ def static_model(pieces) -> Peer:
 
 
 def fitted_pieces(vectors):
-    """Return a vector for each piece, so that words come near to their vectors: ridge regression."""
+    """Fit a vector for each piece to the words' vectors, by ridge regression."""
     from scipy.sparse import csr_array
 
     tokenizer = unigram()
@@ -129,11 +129,11 @@ def fitted_pieces(vectors):
     means = csr_array(entries, shape=(len(ids), tokenizer.get_vocab_size()))
     products = means.T @ means
 
-    # Conjugate gradients, a system for each dimension, all in step.
+    # Conjugate gradients, for all dimensions at once.
     residual = means.T @ vectors.vectors
     fit, direction, size = np.zeros_like(residual), residual.copy(), (residual**2).sum(axis=0)
-    enough = 1e-6 * size
-    while (size > enough).any():
+    tolerance = 1e-6 * size
+    while (size > tolerance).any():
         image = products @ direction + FIT_ALPHA * direction
         step = size / (direction * image).sum(axis=0)
         fit += step * direction
@@ -148,7 +148,7 @@ def fitted_pieces(vectors):
 
 @functools.cache
 def sentencepiece(by_count: bool = False):
-    """Return SentencePiece's unigram model of the words that our segmenter has, each word once or by its count."""
+    """Return a SentencePiece unigram model of our segmenter's words, each counted once or by its count."""
     import sentencepiece
 
     def write(path: Path) -> None:
@@ -173,7 +173,7 @@ def sentencepiece(by_count: bool = False):
 
 @functools.cache
 def unigram():
-    """Return Hugging Face's tokenizer with the pieces of SentencePiece."""
+    """Return a Hugging Face tokenizer with the SentencePiece vocabulary."""
     from tokenizers import Tokenizer, models, pre_tokenizers
 
     model = sentencepiece()
@@ -185,7 +185,7 @@ def unigram():
 
 @functools.cache
 def morfessor():
-    """Return Morfessor's model of the most frequent words, each counted once, as its authors advise."""
+    """Return a Morfessor model of the most frequent words, each counted once, as its authors recommend."""
     import morfessor
 
     def write(path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Train at full size on real vectors and score the paper's similarity benchmarks. `make quality` runs this."""
+"""Train on real vectors at full size and score the paper's similarity benchmarks (`make quality`)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def main() -> None:
         started = time.perf_counter()
         model = pbos.train(DATA / "vectors" / "minilm-en", counts, preset=preset, progress=False)
         show(preset, similarity.scores(model, DATA), f"{time.perf_counter() - started:.0f} s")
-    show("embedded", similarity.scores(pbos.load(), DATA), "")
+    show("included", similarity.scores(pbos.load(), DATA), "")
 
 
 def show(name: str, scores: dict[str, float], seconds: str) -> None:

@@ -1,8 +1,8 @@
-"""Put pbos beside its peers: one table, best of five, ours and theirs in turn on the same words.
+"""Compare pbos with its peers on the same words, in one table: calls alternate, and the best of five runs counts.
 
     python benchmarks/run.py [--json FILE] [question ...]        (default: all questions)
 
-`make bench` makes the environment and runs this; README.md here keeps the last full run.
+`make bench` creates the environment and runs this; README.md has the results of the last full run.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import sys
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-# One core means one core, also for those who would start threads of their own.
+# Keep libraries from starting threads of their own.
 os.environ |= {"RAYON_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
 
 HERE = Path(__file__).resolve().parent
@@ -36,18 +36,18 @@ def main() -> None:
     print(measure.HEADER, flush=True)
     found = []
     for name in arguments.question or QUESTIONS:
-        measure.say(name)
+        measure.log(name)
         for row in importlib.import_module(f"questions.{name.replace('-', '_')}").rows():
             print(row, flush=True)
             found.append({"name": name, **row.to_dict()})
-            if arguments.json:  # after each row, as a run takes long
+            if arguments.json:  # after each row, because a full run takes long
                 arguments.json.write_text(json.dumps({**about, "rows": found}, indent=2, ensure_ascii=False))
-        forget()
-    measure.say("done")
+        clear_caches()
+    measure.log("done")
 
 
-def forget() -> None:
-    """Let go of the models and words of a question: the peers alone hold 6 GB."""
+def clear_caches() -> None:
+    """Free the models and words of a question: the peers alone take 6 GB."""
     import inputs
     import peers
 
@@ -60,14 +60,14 @@ def forget() -> None:
 def parser() -> argparse.ArgumentParser:
     formatter = argparse.RawDescriptionHelpFormatter
     result = argparse.ArgumentParser(description=__doc__, formatter_class=formatter)
-    help = f"which to ask; all by default: {', '.join(QUESTIONS)}"
+    help = f"the questions to run; default: all ({', '.join(QUESTIONS)})"
     result.add_argument("question", nargs="*", choices=[[], *QUESTIONS], metavar="question", help=help)
-    result.add_argument("--json", type=Path, metavar="FILE", help="write the rows there too")
+    result.add_argument("--json", type=Path, metavar="FILE", help="also write the rows to this file")
     return result
 
 
 def machine() -> dict[str, str]:
-    """Say what was run, with what and on what."""
+    """Return the machine, the versions, the commit and the command line."""
     versions = {name: installed(name) for name in (*PACKAGES, *PEERS)}
     return {
         "machine": f"{os.cpu_count()} cores of {processor()}, {platform.system()}",

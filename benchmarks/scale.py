@@ -1,12 +1,13 @@
-"""Measure how the cost of pbos grows with words, dimensions, letters and threads; draw docs/scale.png.
+"""Measure how time and memory grow with words, dimensions, letters and threads; draw docs/scale.png.
 
     python benchmarks/scale.py                          (all points, then table and figure)
-    python benchmarks/scale.py --points words dims      (these only; --points alone runs nothing)
+    python benchmarks/scale.py --points words dims      (only these curves; --points alone measures nothing)
 
-Each point runs in a process of its own and is kept in benchmarks/.cache/scale.jsonl; a point that is there is not run
-again. Words are synthetic (see `make_words`), as no list of millions is at hand. Training has the preset default with a
-fixed lam; its peak memory includes the words and vectors given to it. Beside seconds by the clock it takes those of the
-processor, all threads together, which say more where others use the machine too: the exponents come from these.
+Each point is measured in a separate process and saved in benchmarks/.cache/scale.jsonl; points that are already there
+are not measured again. Words are synthetic (see `make_words`), because no list of millions of words is available.
+Training uses the preset default with a fixed lam; its peak memory includes the given words and vectors. Both wall-clock
+time and CPU time of all threads are measured. The exponents are fitted to CPU time, which is more reliable on a shared
+machine.
 """
 
 from __future__ import annotations
@@ -38,17 +39,19 @@ POINTS = {
     "threads": [n for n in (1, 2, 4, 8, 16, 32) if n <= (os.cpu_count() or 1)],
     "real words": [10_000, 30_000, 100_000, 300_000],
 }
-WORDS, DIMS = 30_000, 64  # of the curves that vary something else
+WORDS, DIMS = 30_000, 64  # for curves that vary something else
 THREADS_DIMS = 256
 LAM = 0.001
-ORDER, LETTERS, LONGEST = 4, 27, 40  # of the chain that makes words: letters it looks back, with the edge, in a word
+ORDER = 4  # of the Markov chain: letters of context
+LETTERS = 27  # with the word boundary
+LONGEST = 40  # letters in a word
 
 
 # -- words and vectors -------------------------------------------------------------------------------------------------
 
 
 def real_words() -> list[str]:
-    """Return the words of the unigram list, most frequent first."""
+    """Return the lower-case ASCII words of the unigram list, most frequent first."""
     from pbos import WordCounts
 
     words = WordCounts.read(DATA / "unigram_freq.csv").words
@@ -56,10 +59,10 @@ def real_words() -> list[str]:
 
 
 def make_words(n_words: int) -> list[str]:
-    """Make distinct words by a Markov chain of the letters of real words, in the order they turn up.
+    """Generate distinct words with a Markov chain over the letters of real words, in the order they are drawn.
 
-    So common ones come first, as in a list by frequency, and the counts of `train` follow Zipf's law. The chain makes
-    too many long words; each length is kept as often as brings it to its real share.
+    Probable words come first, as in a frequency list, so the counts that `train` derives from ranks follow Zipf's law.
+    The chain generates too many long words, so words are accepted at a rate per length that gives the real lengths.
     """
     random, chances, real = np.random.default_rng(0), transitions(real_words()), real_lengths()
     made = np.bincount([len(word) for word in draw(chances, 1_000_000, random)], minlength=LONGEST + 1)
@@ -74,37 +77,38 @@ def make_words(n_words: int) -> list[str]:
 
 
 def real_lengths() -> np.ndarray:
+    """Return how many real words there are of each length."""
     return np.bincount([min(len(word), LONGEST) for word in real_words()], minlength=LONGEST + 1)
 
 
 def transitions(words: list[str]) -> np.ndarray:
-    """Return for each run of ORDER letters the cumulative chances of the next; letter 0 is the edge of a word."""
-    edge = "`" * ORDER  # the character before "a"
-    letters = np.frombuffer((edge + edge.join(words) + edge).encode(), np.uint8).astype(np.int64) - ord("`")
+    """Return the cumulative probabilities of the letter after each ORDER letters; letter 0 is the word boundary."""
+    boundary = "`" * ORDER  # the character before "a"
+    letters = np.frombuffer((boundary + boundary.join(words) + boundary).encode(), np.uint8).astype(np.int64) - ord("`")
     following = letters[ORDER:]
     before = np.zeros(following.size, np.int64)
     for k in range(ORDER):
         before = before * LETTERS + letters[k : k + before.size]
-    sound = np.where(before == 0, following > 0, before % LETTERS > 0)  # not those that end within an edge
-    counts = np.bincount(before[sound] * LETTERS + following[sound], minlength=LETTERS ** (ORDER + 1))
+    valid = np.where(before == 0, following > 0, before % LETTERS > 0)  # not within a boundary
+    counts = np.bincount(before[valid] * LETTERS + following[valid], minlength=LETTERS ** (ORDER + 1))
     sums = np.cumsum(counts.reshape(-1, LETTERS), axis=1)
     return (sums / np.maximum(sums[:, -1:], 1)).astype(np.float32)
 
 
 def draw(chances: np.ndarray, n_words: int, random: np.random.Generator) -> list[str]:
-    """Draw words, some of them equal."""
+    """Draw words, possibly with duplicates."""
     letters = np.zeros((n_words, LONGEST), np.uint8)
-    going, before = np.arange(n_words), np.zeros(n_words, np.int64)
+    unfinished, before = np.arange(n_words), np.zeros(n_words, np.int64)
     for place in range(LONGEST):
-        following = (random.random(going.size, np.float32)[:, None] >= chances[before]).sum(axis=1)
-        going, before, following = (array[following > 0] for array in (going, before, following))
-        letters[going, place] = following + ord("`")
+        following = (random.random(unfinished.size, np.float32)[:, None] >= chances[before]).sum(axis=1)
+        unfinished, before, following = (array[following > 0] for array in (unfinished, before, following))
+        letters[unfinished, place] = following + ord("`")
         before = (before * LETTERS + following) % LETTERS**ORDER
     return letters.view(f"S{LONGEST}")[:, 0].astype(str).tolist()
 
 
 def read_words(n_words: int, kind: str = "synthetic") -> tuple[list[str], list[str]]:
-    """Return words to train with, and as many unseen ones, the next in the list."""
+    """Return the training words, and as many unseen words, which follow them in the list."""
     if kind == "real":
         words = real_words()
         return words[:n_words], words[n_words : 2 * n_words] or words[:1]
@@ -114,7 +118,7 @@ def read_words(n_words: int, kind: str = "synthetic") -> tuple[list[str], list[s
 
 
 def make_vectors(words: list[str], dims: int) -> np.ndarray:
-    """Make unit vectors that depend on the first and last three letters of a word, and on chance as much again."""
+    """Return unit vectors, half determined by the first and last three letters of each word and half random."""
     random = np.random.default_rng(0)
     vectors = random.standard_normal((len(words), dims), np.float32)
     vectors *= np.float32(np.sqrt(2))
@@ -127,11 +131,11 @@ def make_vectors(words: list[str], dims: int) -> np.ndarray:
     return vectors
 
 
-# -- one point, in a process of its own --------------------------------------------------------------------------------
+# -- one point, in its own process -------------------------------------------------------------------------------------
 
 
 def memory_peak() -> float:
-    """Return the most memory in GiB since the last call, and start anew."""
+    """Return the peak memory in GiB since the last call, and reset it."""
     lines = Path("/proc/self/status").read_text().splitlines()
     kib = next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
     Path("/proc/self/clear_refs").write_text("5")
@@ -139,25 +143,25 @@ def memory_peak() -> float:
 
 
 class Clock:
-    """Seconds since it was made: by the clock, and of the processor."""
+    """Wall-clock time and CPU time since its creation."""
 
     def __init__(self) -> None:
         self.started = time.perf_counter(), time.process_time()
 
     def read(self) -> dict[str, float]:
-        """Return the seconds."""
+        """Return both times, in seconds."""
         return {"seconds": time.perf_counter() - self.started[0], "cpu": time.process_time() - self.started[1]}
 
 
 class Steps:
-    """Seconds and peak memory of functions while something runs."""
+    """Records the time and peak memory of selected functions."""
 
     def __init__(self) -> None:
         self.steps: dict[str, dict[str, float]] = {}
         self.peak = 0.0
 
     def watch(self, owner, name: str, label: str) -> None:
-        """Measure a function of a module or class from now on."""
+        """Measure a function of a module or class from now on, under a label."""
         function = getattr(owner, name)
 
         def watched(*arguments, **named):
@@ -172,10 +176,10 @@ class Steps:
         setattr(owner, name, watched)
 
 
-def best(function, most_seconds: float = 10.0, times: int = 7) -> dict[str, float]:
-    """Return the least seconds of some runs, fewer of a long one."""
+def best(function, max_seconds: float = 10.0, times: int = 7) -> dict[str, float]:
+    """Return the best times of several runs; fewer runs if they take long."""
     runs: list[dict[str, float]] = []
-    while len(runs) < times and sum(run["seconds"] for run in runs) < most_seconds:
+    while len(runs) < times and sum(run["seconds"] for run in runs) < max_seconds:
         clock = Clock()
         function()
         runs.append(clock.read())
@@ -183,6 +187,7 @@ def best(function, most_seconds: float = 10.0, times: int = 7) -> dict[str, floa
 
 
 def training(words: int, dims: int, threads: int | None, kind: str, model: str) -> dict:
+    """Measure training, step by step, and save the model."""
     import pbos
     from pbos import solvers, training
 
@@ -193,7 +198,7 @@ def training(words: int, dims: int, threads: int | None, kind: str, model: str) 
         pair = given[:n_words], vectors[:n_words]
         return pbos.train(pair, lam=LAM, threads=threads, progress=False)
 
-    train(500)  # loads kernels
+    train(500)  # loads the kernels
     steps = Steps()
     for owner, name, label in (
         (training, "make_index", "index"),
@@ -202,7 +207,7 @@ def training(words: int, dims: int, threads: int | None, kind: str, model: str) 
         (solvers.Ridge, "solve", "solver"),
     ):
         steps.watch(owner, name, label)
-    sizes: list[int] = []  # of the weights
+    sizes: list[int] = []  # numbers of weights
     solve = training.solve
 
     def counted(weights, *arguments):
@@ -223,7 +228,7 @@ def training(words: int, dims: int, threads: int | None, kind: str, model: str) 
         "gib": max(steps.peak, memory_peak()),
         "gib_before": before,
         "steps": steps.steps,  # of the last run
-        "spans": sum((len(word) + 2) * (len(word) + 3) // 2 for word in given),  # with the marks
+        "spans": sum((len(word) + 2) * (len(word) + 3) // 2 for word in given),  # with boundary marks
         "weights": sizes[-1],
         "subwords": len(made[0].index),
         "columns": len(made[0].subword_vectors),
@@ -234,6 +239,7 @@ def training(words: int, dims: int, threads: int | None, kind: str, model: str) 
 
 
 def embedding(words: int, dims: int, threads: int | None, kind: str, model: str) -> dict:
+    """Measure embedding unseen words with a saved model."""
     import pbos
 
     _, unseen = read_words(words, kind)
@@ -246,7 +252,7 @@ def embedding(words: int, dims: int, threads: int | None, kind: str, model: str)
 
 
 def long_words(letters: int) -> dict[str, dict]:
-    """One word of so many letters: other words, written together."""
+    """Measure one long word, made by joining other words."""
     import pbos
 
     model = pbos.load()
@@ -268,7 +274,7 @@ def long_words(letters: int) -> dict[str, dict]:
 
 
 def settings(curve: str, x: int) -> dict:
-    """Return what a point trains with."""
+    """Return the training settings of a point."""
     point = {"words": WORDS, "dims": DIMS, "threads": None, "kind": "real" if curve == "real words" else "synthetic"}
     if curve == "threads":
         point["dims"] = THREADS_DIMS
@@ -276,14 +282,14 @@ def settings(curve: str, x: int) -> dict:
 
 
 def run_point(curve: str, x: int, most_gib: float) -> list[dict]:
-    """Run the processes of a point; return a result for each step."""
+    """Run the processes of a point; return one result per step."""
     if curve == "letters":
         found = in_process({"function": "long_words", "letters": x}, most_gib)
         return [{"curve": curve, "x": x, "step": step, **one} for step, one in found.items()]
     model = str(CACHE / f"model-{curve.replace(' ', '-')}-{x}")
     results = []
     steps = [("train", "training"), ("embed", "embedding")]
-    for step, function in steps[:1] if curve == "real words" else steps:  # no others are left to embed
+    for step, function in steps[:1] if curve == "real words" else steps:  # no unseen real words are left to embed
         found = in_process({"function": function, **settings(curve, x), "model": model}, most_gib)
         results.append({"curve": curve, "x": x, "step": step, **found})
         if "failed" in found:
@@ -293,15 +299,16 @@ def run_point(curve: str, x: int, most_gib: float) -> list[dict]:
 
 
 def in_process(task: dict, most_gib: float) -> dict:
+    """Run a task in a new process; return its result, or its error as "failed"."""
     command = [sys.executable, __file__, "--task", json.dumps(task), "--most-gib", str(most_gib)]
     process = subprocess.run(command, capture_output=True, text=True)
     if process.returncode:
-        return {"failed": (process.stderr.strip() or f"ended with {process.returncode}")[-2000:]}
+        return {"failed": (process.stderr.strip() or f"exit status {process.returncode}")[-2000:]}
     return json.loads(process.stdout.splitlines()[-1])
 
 
 def run_task(task: dict, most_gib: float) -> None:
-    """Run one step, in this process; more memory than allowed is an error that says where."""
+    """Run one step in this process, with limited memory; exceeding the limit fails with a traceback."""
     resource.setrlimit(resource.RLIMIT_DATA, (int(most_gib * 2**30),) * 2)
     function = {"training": training, "embedding": embedding, "long_words": long_words}[task.pop("function")]
     print(json.dumps(function(**task)))
@@ -315,17 +322,17 @@ def read_results() -> list[dict]:
 
 
 def slope(points: list[dict], x: str, y: str) -> float:
-    """Return the exponent that fits best: the slope of a line through the logarithms."""
+    """Return the fitted exponent: the slope of the regression line in log-log space."""
     return float(np.polyfit(np.log([one[x] for one in points]), np.log([one[y] for one in points]), 1)[0])
 
 
 def time_key(curve: str) -> str:
-    """Return which seconds tell: more threads save time by the clock only."""
+    """Return which time to report: threads only reduce wall-clock time."""
     return "seconds" if curve == "threads" else "cpu"
 
 
 def curves_of(results: list[dict]) -> dict[tuple[str, str], list[dict]]:
-    """Return the points that worked, by curve and step."""
+    """Return the successful points, by curve and step."""
     curves: dict[tuple[str, str], list[dict]] = {}
     for curve in POINTS:
         for step in ("train", "embed", "segment"):
@@ -336,13 +343,21 @@ def curves_of(results: list[dict]) -> dict[tuple[str, str], list[dict]]:
 
 
 def row(*cells) -> str:
+    """Return a row of a Markdown table."""
     return "| " + " | ".join(map(str, cells)) + " |"
 
 
 def tables(results: list[dict]) -> str:
-    """Return the results as Markdown: the exponents, then training by words."""
+    """Return the results as Markdown: a table of exponents, then one of training by number of words."""
     curves = curves_of(results)
-    heads = "against", "step", "first point", "last point", "exponent of time (last three)", "of memory (last three)"
+    heads = (
+        "variable",
+        "step",
+        "first point",
+        "last point",
+        "time exponent (last three)",
+        "memory exponent (last three)",
+    )
     lines = [row(*heads), row(*["---"] * len(heads))]
     for (curve, step), points in curves.items():
         key = time_key(curve)
@@ -351,18 +366,18 @@ def tables(results: list[dict]) -> str:
             fits = [f"{slope(points, 'x', y):.2f} ({slope(points[-3:], 'x', y):.2f})" for y in (key, "gib")]
             lines.append(row(curve, step, *ends, *fits))
     points = curves.get(("words", "train"), [])
-    if len(points) > 1:  # a word of a longer list has more weights, as more of its subwords are another word's too
+    if len(points) > 1:  # words have more weights in a longer list, because they share more subwords
         fits = [f"{slope(points, 'weights', y):.2f} ({slope(points[-3:], 'weights', y):.2f})" for y in ("cpu", "gib")]
         ends = [f"{one['weights']:,}" for one in (points[0], points[-1])]
-        lines.append(row("weights of the words", "train", *ends, *fits))
+        lines.append(row("weights", "train", *ends, *fits))
     steps = "index", "weights", "equations", "solver"
     heads = (
         "training",
-        "spans a word",
-        "weights a word",
+        "spans per word",
+        "weights per word",
         "iterations",
         "time",
-        "µs a weight",
+        "µs per weight",
         *steps,
         "peak memory",
         "subwords",
@@ -383,7 +398,7 @@ def tables(results: list[dict]) -> str:
 
 
 def time_of(seconds: float) -> str:
-    """Return a time to read.
+    """Format a time.
 
     >>> time_of(0.00213)
     '2.13 ms'
@@ -392,14 +407,14 @@ def time_of(seconds: float) -> str:
     return f"{seconds / size:.3g} {unit}"
 
 
-def slope_one(panel, x: np.ndarray, y: list[float], ideal: int) -> None:
-    """Draw a dashed line of the ideal slope through the largest point."""
+def draw_ideal(panel, x: np.ndarray, y: list[float], ideal: int) -> None:
+    """Draw a dashed line with the ideal slope through the largest point."""
     at = int(np.argmax(y))
     panel.plot(x, y[at] * (x / x[at]) ** ideal, "--", color="0.6", zorder=0)
 
 
 def draw_figure(results: list[dict]) -> None:
-    """Draw a column of two panels for each curve: time above, memory below."""
+    """Draw two panels per curve: time above, memory below."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -407,10 +422,10 @@ def draw_figure(results: list[dict]) -> None:
     import matplotlib.pyplot as plt
 
     curves = curves_of(results)
-    looks = {  # told apart by marker and by lightness, too
+    looks = {  # distinguishable by marker and lightness too
         "train": {"color": "#0b3c6f", "marker": "o", "label": "training"},
         "embed": {"color": "#d9822b", "marker": "s", "label": "embedding"},
-        "segment": {"color": "#4f9d69", "marker": "^", "label": "segmenting"},
+        "segment": {"color": "#4f9d69", "marker": "^", "label": "segmentation"},
     }
     labels = {
         "words": f"words ({DIMS} dimensions)",
@@ -428,18 +443,18 @@ def draw_figure(results: list[dict]) -> None:
                     x, y = ([one[what] for one in points] for what in ("x", key))
                     panel.plot(x, y, linewidth=2, markersize=6, **look)
                     if key != "gib" or (curve, step) == ("words", "train"):
-                        slope_one(panel, np.array(x), y, -1 if curve == "threads" else 1)
+                        draw_ideal(panel, np.array(x), y, -1 if curve == "threads" else 1)
             panel.set(xscale="log", yscale="log")
             panel.grid(True, color="0.9", linewidth=0.8)
             if curve in ("dims", "threads"):
                 panel.set_xticks(POINTS[curve], [str(one) for one in POINTS[curve]])
                 panel.minorticks_off()
-        times.set_ylabel("seconds" if curve == "threads" else "seconds of the processor")
-        memories.set(xlabel=label, ylabel="peak memory, GiB", ylim=(0.1, 20))
+        times.set_ylabel("seconds" if curve == "threads" else "CPU seconds")
+        memories.set(xlabel=label, ylabel="peak memory (GiB)", ylim=(0.1, 20))
         memories.set_yticks([0.1, 0.3, 1, 3, 10], ["0.1", "0.3", "1", "3", "10"])
         memories.minorticks_off()
     lines = [matplotlib.lines.Line2D([], [], linewidth=2, **look) for look in looks.values()]
-    lines.append(matplotlib.lines.Line2D([], [], linestyle="--", color="0.6", label="in proportion"))
+    lines.append(matplotlib.lines.Line2D([], [], linestyle="--", color="0.6", label="proportional"))
     figure.legend(handles=lines, loc="upper center", ncols=len(lines), frameon=False)
     figure.tight_layout(rect=(0, 0, 1, 0.95))
     FIGURE.parent.mkdir(exist_ok=True)
@@ -449,8 +464,8 @@ def draw_figure(results: list[dict]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--points", nargs="*", default=list(POINTS), metavar="CURVE", help=f"of: {', '.join(POINTS)}")
-    parser.add_argument("--most", type=int, default=10**9, help="leave out points beyond this number")
-    parser.add_argument("--most-gib", type=float, default=18.0, help="memory a process may ask for, used or not")
+    parser.add_argument("--most", type=int, default=10**9, help="skip points above this number")
+    parser.add_argument("--most-gib", type=float, default=18.0, help="memory limit of each process, in GiB")
     parser.add_argument("--task", type=json.loads, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.task:
@@ -472,14 +487,14 @@ def main() -> None:
                     file.write(json.dumps(result) + "\n")
     results = read_results()
     print("\n" + tables(results))
-    with contextlib.suppress(ImportError):  # the table needs no Matplotlib
+    with contextlib.suppress(ImportError):  # the table does not need Matplotlib
         draw_figure(results)
 
 
 def show_lengths(words: list[str]) -> None:
-    """Print the lengths of synthetic words beside real ones."""
+    """Print the lengths of synthetic and of real words."""
     real = real_words()
-    print("| words | mean length | of real ones | quantiles of 5, 25, 50, 75, 95 % | of real ones |\n|" + "---|" * 5)
+    print("| words | mean length | real words | length quantiles 5, 25, 50, 75, 95 % | real words |\n|" + "---|" * 5)
     for n_words in (10_000, 100_000, 300_000, 3_000_000):
         columns = [[len(word) for word in some[:n_words]] for some in (words, real) if len(some) >= n_words]
         means = [f"{np.mean(lengths):.2f}" for lengths in columns] + [""] * (2 - len(columns))

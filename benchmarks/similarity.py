@@ -1,4 +1,7 @@
-"""Word similarity as in the paper: Spearman's rho x 100 between a model's cosines and human judgments."""
+"""Word similarity as in the paper: Spearman's rho x 100 between cosines and human judgments.
+
+Reads and scores independently of `pbos.evaluation`, whose tests compare with it.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ BENCHMARKS = {
 
 
 def read_pairs(path: Path) -> list[tuple[str, str, float]]:
-    """Read lines of word, word, score; words are lower-cased; a header is skipped."""
+    """Read tab-separated word, word, score; words are lower-cased and a header is skipped."""
     pairs = []
     for line in path.read_text(encoding="utf-8").splitlines():
         first, second, score = line.split("\t")[:3]
@@ -25,7 +28,7 @@ def read_pairs(path: Path) -> list[tuple[str, str, float]]:
 
 
 def score(model, path: Path) -> float:
-    """Score a model on one benchmark; a pair with a (nearly) zero vector counts as cosine 0."""
+    """Score a model on one benchmark; a pair with a zero or near-zero vector has cosine 0."""
     first, second, human = zip(*read_pairs(path), strict=True)
     return 100 * float(spearmanr(model.similarity(first, second), human).statistic)
 

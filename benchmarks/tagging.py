@@ -1,13 +1,12 @@
-"""Compare `pbos.evaluation.tagging` with scikit-learn on whole treebanks: accuracy and seconds.
+"""Compare `pbos.evaluation.tagging` with scikit-learn on full treebanks: accuracy and time.
 
     python benchmarks/tagging.py [--ours] [language ...]        (default: en sv; --ours skips scikit-learn)
 
-scikit-learn gets the same vectors as a dense float64 matrix and runs L-BFGS until its gradient is small.
+scikit-learn gets the same features as a dense float64 matrix and runs L-BFGS until its gradient is small.
 """
 
 from __future__ import annotations
 
-import gzip
 import os
 import sys
 import time
@@ -16,23 +15,25 @@ from pathlib import Path
 import numpy as np
 
 import pbos
+from pbos.evaluation import datasets
 from pbos.evaluation.tagging import Windows, contexts, flatten, tagging, vector_table
 
 DATA = Path(os.environ.get("PBOS_DATA") or Path(__file__).resolve().parents[2] / "shared" / "data")
 
 
-def main(languages: list[str], with_textbook: bool) -> None:
+def main(languages: list[str], with_sklearn: bool) -> None:
     print("| language | training words | test words | tagger | accuracy | seconds |\n|" + "---|" * 6, flush=True)
     for language in languages:
         folder = DATA / "vectors" / f"selftrained-{language}"
         model = pbos.train(folder, folder / "counts.tsv.gz", preset="bos", progress=False)
-        train, test = (read_sentences(DATA / "ud-pos" / f"{language}.{part}.tsv.gz") for part in ("train", "test"))
+        train, test = (datasets.sentences(language, part, DATA) for part in ("train", "test"))
         run(language, "pbos", ours, model, train, test)
-        if with_textbook:
-            run(language, "scikit-learn", textbook, model, train, test)
+        if with_sklearn:
+            run(language, "scikit-learn", sklearn, model, train, test)
 
 
 def run(language: str, name: str, tagger, model, train, test) -> None:
+    """Time a tagger and print its row."""
     started = time.perf_counter()
     accuracy = tagger(model, train, test)
     seconds = time.perf_counter() - started
@@ -40,18 +41,12 @@ def run(language: str, name: str, tagger, model, train, test) -> None:
     print(f"| {language} | {sizes} | {name} | {100 * accuracy:.2f} | {seconds:.1f} |", flush=True)
 
 
-def read_sentences(path: Path) -> list[list[tuple[str, str]]]:
-    """Read lines of word, tab, tag; a blank line ends a sentence."""
-    text = gzip.decompress(path.read_bytes()).decode().strip("\n")
-    return [[tuple(line.split("\t")) for line in block.split("\n")] for block in text.split("\n\n")]
-
-
 def ours(model, train, test) -> float:
     """Return the accuracy of our tagger."""
     return tagging(model, train, test, language="any").main.value
 
 
-def textbook(model, train, test) -> float:
+def sklearn(model, train, test) -> float:
     """Return the accuracy of scikit-learn's logistic regression on dense features."""
     from sklearn.linear_model import LogisticRegression
 
@@ -60,7 +55,7 @@ def textbook(model, train, test) -> float:
 
 
 def dense(model, *parts):
-    """Return the features, float64 (n_tokens, 5 * dims), and the tags of each part."""
+    """Return the features, float64 (n_tokens, 5 * dims), and the tags of each data set."""
     flat = [flatten(part, "treebank", lowercase=True) for part in parts]
     words = sorted({word for tokens in flat for word in tokens.words})
     vectors = vector_table(model, words)

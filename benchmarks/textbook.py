@@ -1,13 +1,13 @@
-"""PBoS as the paper states it, in plain Python: dictionaries for tables, lists for vectors, float64 throughout.
+"""PBoS as defined in the paper, in plain Python: dictionaries for tables, lists for vectors, float64 throughout.
 
-The slowest peer, and the exact answer that ours are compared with.
+It is the slowest peer and the exact reference for our results.
 """
 
 from __future__ import annotations
 
 
 def count(counts: dict[str, float]) -> dict[str, float]:
-    """p_s of every substring."""
+    """Return p_s of every substring."""
     sums: dict[str, float] = {}
     for word, n in counts.items():
         for i in range(len(word)):
@@ -21,15 +21,17 @@ def count(counts: dict[str, float]) -> dict[str, float]:
 def weights(
     word: str, probs: dict[str, float], owners, *, both: bool = False, start: float = 1.0, end: float = 1.0
 ) -> dict[str, float]:
-    """a(s|w) by forward and backward, in O(l^2); with the options, as the preset "default" weighs.
+    """Return the weights a(s|w), by the forward-backward algorithm in O(l^2).
+
+    The options give the weights of the preset "default".
 
     Args:
-        word: With its marks, if it is to have any.
-        probs: p_s.
-        owners: The subwords that own a vector.
-        both: Whether each occurrence weighs 1 more.
-        start: How much more a subword weighs that begins with the mark `<`.
-        end: How much more a subword weighs that ends with the mark `>`.
+        word: The word, with boundary marks if the model uses them.
+        probs: p_s of each known subword.
+        owners: The subwords that have a vector.
+        both: Whether to add 1 to the weight of each occurrence.
+        start: The factor for subwords that start with the mark `<`.
+        end: The factor for subwords that end with the mark `>`.
     """
     length = len(word)
 
@@ -53,7 +55,7 @@ def weights(
 
 
 def compose(row: dict[str, float], vectors: dict[str, list[float]], dims: int) -> list[float]:
-    """A word's vector: the weighted sum of its subwords' vectors."""
+    """Return a word's vector: the weighted sum of its subword vectors."""
     composed = [0.0] * dims
     for subword, weight in row.items():
         vector = vectors[subword]
@@ -63,7 +65,7 @@ def compose(row: dict[str, float], vectors: dict[str, list[float]], dims: int) -
 
 
 def epoch(rows: list[dict[str, float]], targets: list[list[float]], vectors: dict[str, list[float]]) -> None:
-    """One epoch of SGD."""
+    """Run one epoch of SGD, in place."""
     dims = range(len(targets[0]))
     for row, target in zip(rows, targets, strict=True):
         composed = compose(row, vectors, len(target))

@@ -1,6 +1,6 @@
-"""Take the screenshots of the page in docs/pictures: `python scripts/make_screenshots.py [DATA]`.
+"""Take the screenshots of the server's page for docs/pictures: `python scripts/make_screenshots.py [DATA]`.
 
-Needs Chromium and, to train the model of the Arabic screenshot, the folder with the evaluation data.
+Needs Chromium, and the folder of evaluation data to train the model of the Arabic screenshot.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from playwright.sync_api import sync_playwright
 import pbos
 
 TARGET = Path(__file__).parents[1] / "docs" / "pictures"
-COLORS = 128  # enough for the page, and the files stay small
+COLORS = 128  # enough for the page, and keeps the files small
 WIDE, NARROW = 1100, 390  # pixels
 
 
@@ -42,7 +42,7 @@ def served(*arguments: str) -> Iterator[str]:
 
 
 def take(browser: Any, url: str, name: str, state: dict[str, str], width: int, scheme: str = "light") -> None:
-    """Take a screenshot from the top of the page to the end of a card."""
+    """Save a screenshot from the top of the page to the end of a card."""
     context = browser.new_context(viewport={"width": width, "height": 1000}, color_scheme=scheme)
     page = context.new_page()
     page.goto(f"{url}/?{urlencode(state)}")
@@ -56,12 +56,12 @@ def take(browser: Any, url: str, name: str, state: dict[str, str], width: int, s
     context.close()
 
 
-def arabic_model(data: Path, place: Path) -> None:
-    """Train a model on 6,000 Arabic words."""
+def arabic_model(data: Path, target: Path) -> None:
+    """Train a model on 6,000 Arabic words and save it."""
     folder = data / "vectors" / "selftrained-ar"
     words = (folder / "words.txt").read_text(encoding="utf-8").splitlines()[:6_000]
     vectors = np.load(folder / "vectors.npy")[:6_000].astype(np.float32)
-    pbos.train((words, vectors)).save(place)
+    pbos.train((words, vectors)).save(target)
 
 
 def main() -> None:

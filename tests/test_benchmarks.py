@@ -1,4 +1,4 @@
-"""The benchmark suite's bookkeeping: what is timed in which order, ratios, targets, the table, the questions."""
+"""The benchmark suite: order of timing, ratios, targets, the table, the questions, and the textbook."""
 
 import doctest
 import importlib
@@ -14,10 +14,10 @@ import run
 import textbook
 from measure import Row, race
 
-from pbos.training import PRESETS
+from pbos.settings import PRESETS
 
 
-def test_a_race_runs_in_turn_and_keeps_the_best(monkeypatch):
+def test_a_race_alternates_and_keeps_the_best(monkeypatch):
     now, order = [0.0], []
     monkeypatch.setattr(measure.time, "perf_counter", lambda: now[0])
     seconds = {"ours": iter([3.0, 1.0, 2.0]), "theirs": iter([5.0, 6.0, 4.0])}
@@ -63,9 +63,9 @@ def test_targets(row, target):
 
 def test_the_table():
     quality = {"F1": (69.24, 28.6), "deviation": (1.5e-7, None)}
-    row = Row("cut words", 2.0, "µs/word", "peer", 7.0, at_least=2.0, quality=quality)
+    row = Row("segment words", 2.0, "µs/word", "peer", 7.0, at_least=2.0, quality=quality)
     expected = (
-        "| cut words | 2.00 µs/word | peer 7.00 µs/word | 3.50x | ≥ 2x: met | F1 69.2 / 28.6; deviation 1.5e-07 |"
+        "| segment words | 2.00 µs/word | peer 7.00 µs/word | 3.50x | ≥ 2x: met | F1 69.2 / 28.6; deviation 1.5e-07 |"
     )
     assert str(row) == expected
     assert str(Row("alone", 0.25)) == "| alone | 0.250 s |  |  |  |  |"
@@ -74,7 +74,7 @@ def test_the_table():
 
 @pytest.mark.parametrize("name", run.QUESTIONS)
 def test_questions_say_what_they_measure(name):
-    """Peers are imported when they are made, so this needs none of them."""
+    """Peers are imported lazily, so this does not need them."""
     question = importlib.import_module(f"questions.{name.replace('-', '_')}")
     assert question.__doc__
     assert callable(question.rows)
@@ -97,8 +97,8 @@ def test_run_prints_and_writes_the_rows(monkeypatch, capsys, tmp_path):
 
 
 @pytest.mark.parametrize("preset", ["pbos", "default"])
-def test_the_textbook_weighs_as_enumeration_does(preset):
-    """It is the exact answer that vectors are compared with."""
+def test_textbook_weights_equal_enumeration(preset):
+    """The textbook is the exact reference for our vectors."""
     chosen = PRESETS[preset]
     table = oracle.count({"<higher>": 20, "<high>": 60, "<er>": 20})
     owners = {subword for subword in table if subword not in "<>"} - {"igh"}

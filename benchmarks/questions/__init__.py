@@ -1,1 +1,1 @@
-"""One question a file: its docstring says what is measured, its function `rows` yields the rows of the table."""
+"""One question per file: the docstring says what is measured, and `rows` yields the rows of the table."""

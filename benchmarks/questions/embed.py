@@ -1,9 +1,9 @@
-"""Vectors for 20,000 words that nobody has seen (11.6 letters each), in one batch, 300 dimensions, one core.
+"""Embed 20,000 unseen words (11.6 letters on average) in one batch, 300 dimensions, one core.
 
-pbos and model2vec are fitted to the same word vectors, the others are trained on novels: RareWord (Spearman x 100, each
-with its own vectors) is to be read with that in mind. "hidden cosine" is that of words kept from training with their
-true vectors. "deviation" is the largest |ours - exact| / |exact| over 200 of the words; exact is the float64 sum of the
-textbook with the float32 model's probabilities and vectors, also for the smaller models made of it.
+pbos and model2vec are fitted to the same word vectors, while the others are trained on novels, so their RareWord scores
+(Spearman x 100) are not directly comparable. "held-out cosine" is the mean cosine of held-out words with their true
+vectors. "max relative error" is the largest |ours - exact| / |exact| over 200 of the words. The exact vector is the
+textbook's float64 sum with the probabilities and vectors of the float32 model, also for the compressed models.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import peers
 import textbook
 from measure import Row, one_core, race
 
-SAMPLE = 200  # words for the textbook
+SAMPLE = 200  # words that the textbook embeds
 
 
 def rows():
@@ -34,44 +34,44 @@ def rows():
     cost["textbook"] *= len(words) / SAMPLE
 
     rare = {name: inputs.spearman(system) for name, system in {**ours, **theirs}.items()}
-    hidden = hidden_cosines("model2vec" in theirs)
+    heldout = heldout_cosines("model2vec" in theirs)
     exact = {"pbos": np.array(plain.embed()), "default": np.array(Textbook(default, words[:SAMPLE]).embed())}
-    deviation = {
-        name: largest_deviation(model, words[:SAMPLE], exact[name.partition(",")[0]]) for name, model in ours.items()
+    error = {
+        name: max_relative_error(model, words[:SAMPLE], exact[name.partition(",")[0]]) for name, model in ours.items()
     }
     targets = {("pbos", "fasttext"): 4.0, ("pbos, float16", "fasttext"): 4.0}
     targets |= {("default", "fasttext"): 2.0, ("default, int8", "fasttext"): 2.0}
     for name in ours:
         for peer in (*theirs, "textbook") if name == "pbos" else ("fasttext", "model2vec"):
             if peer in cost:
-                quality = {"deviation": (deviation[name], None)}
+                quality = {"max relative error": (error[name], None)}
                 if peer != "textbook":
                     quality["RareWord"] = rare[name], rare[peer]
-                if {name, peer} <= hidden.keys():
-                    quality["hidden cosine"] = hidden[name], hidden[peer]
+                if {name, peer} <= heldout.keys():
+                    quality["held-out cosine"] = heldout[name], heldout[peer]
                 question = f"embed {len(words):,} unseen words, preset {name}"
                 at_least = targets.get((name, peer))
                 yield Row(question, cost[name], "µs/word", peer, cost[peer], at_least=at_least, quality=quality)
 
 
-def hidden_cosines(with_model2vec: bool) -> dict[str, float]:
-    """Return the mean cosine of hidden words for all that are fitted to the same vectors."""
+def heldout_cosines(with_model2vec: bool) -> dict[str, float]:
+    """Return the mean cosine of held-out words for all systems that are fitted to the same vectors."""
     fits = {name: partial(inputs.train, preset=name) for name in ("pbos", "default")}
-    found = {name: inputs.hidden_cosine(f"{name}-{inputs.source_key()}", fit) for name, fit in fits.items()}
+    found = {name: inputs.heldout_cosine(f"{name}-{inputs.source_key()}", fit) for name, fit in fits.items()}
     if with_model2vec:
-        found["model2vec"] = inputs.hidden_cosine(
+        found["model2vec"] = inputs.heldout_cosine(
             "model2vec", lambda vectors: peers.static_model(peers.fitted_pieces(vectors))
         )
     return found
 
 
-def largest_deviation(model, words: list[str], exact) -> float:
+def max_relative_error(model, words: list[str], exact) -> float:
     """Return the largest |ours - exact| / |exact|."""
     return float((np.linalg.norm(model.embed(words) - exact, axis=1) / np.linalg.norm(exact, axis=1)).max())
 
 
 class Textbook:
-    """A model's own subwords, as plain dictionaries of those that some words contain."""
+    """The subwords of a model that occur in the given words, as plain dictionaries."""
 
     def __init__(self, model, words: list[str]) -> None:
         spelling, index = model.spelling, model.index
@@ -79,15 +79,15 @@ class Textbook:
         self.texts = [f"<{word}>" if spelling.boundaries else word for word in words]
         self.weighting = {"both": spelling.weighting == "both", "start": spelling.start_weight,
                           "end": spelling.end_weight}  # fmt: skip
-        held = {text[i:j] for text in self.texts for i in range(len(text)) for j in range(i + 1, len(text) + 1)}
+        contained = {text[i:j] for text in self.texts for i in range(len(text)) for j in range(i + 1, len(text) + 1)}
         known = zip(index.strings(), index.probs[1:].tolist(), index.rows[1:].tolist(), strict=True)
-        found = [entry for entry in known if entry[0] in held]
+        found = [entry for entry in known if entry[0] in contained]
         self.probs = {subword: prob for subword, prob, _ in found if prob > 0}
-        owned = [(subword, row) for subword, _, row in found if row >= 0]
-        vectors = model.subword_vectors.rows(np.array([row for _, row in owned])).to_float32().tolist()
-        self.vectors = {subword: vector for (subword, _), vector in zip(owned, vectors, strict=True)}
+        with_vector = [(subword, row) for subword, _, row in found if row >= 0]
+        vectors = model.subword_vectors.rows(np.array([row for _, row in with_vector])).to_float32().tolist()
+        self.vectors = {subword: vector for (subword, _), vector in zip(with_vector, vectors, strict=True)}
 
     def embed(self) -> list[list[float]]:
-        """Return the words' vectors, in plain Python."""
+        """Return the words' vectors, computed in plain Python."""
         weighed = (textbook.weights(text, self.probs, self.vectors, **self.weighting) for text in self.texts)
         return [textbook.compose(row, self.vectors, self.dims) for row in weighed]

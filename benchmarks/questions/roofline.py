@@ -1,21 +1,21 @@
-"""How near `embed` comes to what memory allows, one core.
+"""How close `embed` comes to the memory bandwidth, one core.
 
-Bytes moved a word: the rows of subword vectors that it sums, a line of cache for each span that it finds in the index,
-and the vector written. Some rows stand in the cache, so this is what the kernels ask for, not what memory delivers.
-Beside it: copying a large array (reading and writing both counted), and reading random rows of a matrix as large as the
-model's into a buffer that stays in the cache.
+The bytes per word are the rows of subword vectors that are summed, a cache line for each span found in the index, and
+the vector written. Some rows are already in the cache, so this is the traffic that the kernels request, not what memory
+delivers. It is compared with copying a large array (counting both reads and writes), and with reading random rows of a
+matrix as large as the model's into a buffer that stays in the cache.
 """
 
 from __future__ import annotations
 
 import inputs
 import numpy as np
-from measure import Row, one_core, race, say
+from measure import Row, log, one_core, race
 
 from pbos.kernels.machine import LINE
 from pbos.subword_vectors import NEGLIGIBLE
 
-GATHERED = 256  # rows at a time: 300 KB
+GATHERED = 256  # rows read at a time: 300 KB
 
 
 def rows():
@@ -46,15 +46,15 @@ def rows():
             )
         summed, touched, written = traffic(model, words)
         moved = summed * row_bytes + touched + written
-        say(f"{name}: {summed:.1f} rows, {touched:.0f} bytes of index, {written} written, {moved:.0f} bytes a word")
+        log(f"{name}, per word: {summed:.1f} rows, index {touched:.0f} B, written {written} B, in total {moved:.0f} B")
         ours = moved * len(words) / seconds["embed"] / 1e9
-        question = f"memory traffic of `embed`, preset {name}: {summed:.1f} rows, {moved / 1000:.1f} kB a word"
-        yield Row(question, ours, "GB/s", "copying", 2 * large.nbytes / seconds["copy"] / 1e9)
-        yield Row(question, ours, "GB/s", "reading random rows", numbers.size * row_bytes / seconds["gather"] / 1e9)
+        question = f"memory traffic of `embed`, preset {name}: {summed:.1f} rows, {moved / 1000:.1f} kB per word"
+        yield Row(question, ours, "GB/s", "array copy", 2 * large.nbytes / seconds["copy"] / 1e9)
+        yield Row(question, ours, "GB/s", "random row reads", numbers.size * row_bytes / seconds["gather"] / 1e9)
 
 
 def traffic(model, words: list[str]) -> tuple[float, float, int]:
-    """Return the rows summed, the bytes of index touched and the bytes written, for a word on average."""
+    """Return the rows summed, index bytes read and bytes written per word, on average."""
     weights = model.subwords.weights(words)
     lengths = weights.data * model.subword_vectors.lengths[weights.indices]
     sums = np.add.reduceat(lengths, weights.indptr[:-1])

@@ -1,11 +1,13 @@
-"""Cuts of the 20,000 words: the five best, the best, and ten samples of each of 2,000 words, one core.
+"""Segmentation: the five best and the best one of 20,000 words, and ten samples for each of 2,000 words; one core.
 
-Ours is `Segmenter.from_counts` of 333,333 words and holds every substring. SentencePiece and tokenizers hold 32,000
-pieces that SentencePiece found in the same words, each word taken once; by their counts (the row "by count") it keeps
-whole words and letters and hardly any part of a word, and finds three cuts where five were asked for. Morfessor has the
-first 20,000 words. Quality is the paper's affix prediction (macro F1 x 100), scored alike for all: a piece weighs as
-much as the timed cuts that hold it are probable, and the affix that weighs most is the guess. "cuts" is their mean
-number.
+Ours is `Segmenter.from_counts` of 333,333 words, which knows every substring. SentencePiece and tokenizers have 32,000
+pieces that SentencePiece learned from the same words, each counted once. Trained on word counts instead ("by count"),
+its vocabulary is mostly whole words and single letters, and it finds three segmentations instead of five. Morfessor is
+trained on the first 20,000 words.
+
+Quality is the paper's affix prediction (macro F1 x 100), scored in the same way for all: a piece's weight is the
+probability of the timed segmentations that contain it, and the affix with the largest weight is the prediction.
+"segmentations per word" is their mean number.
 """
 
 from __future__ import annotations
@@ -50,7 +52,7 @@ def rows():
         best_cost, one_cost = (per_word(race(calls), words) for calls in (best, one))
         samples_cost = per_word(race(samples), sampled)
 
-    cuts = {name: sum(map(len, call())) / len(words) for name, call in best.items()}
+    found = {name: sum(map(len, call())) / len(words) for name, call in best.items()}
     best_f1 = {
         "ours": affix_f1(lambda word: segmenter.segment(word, n=N_BEST)),
         "SentencePiece": affix_f1(lambda word: with_probabilities(spm, word)),
@@ -62,37 +64,37 @@ def rows():
         "tokenizers": affix_f1(lambda word: [(unigram.encode(word).tokens, 1.0)]),
         "Morfessor": affix_f1(lambda word: [(viterbi(word)[0], 1.0)]),
     }
-    question = f"the {N_BEST} best cuts of {len(words):,} words"
-    yield from beside(question, best_cost, {"affix F1": best_f1, "cuts": cuts}, at_least=2.0)
-    yield from beside(f"the best cut of {len(words):,} words", one_cost, {"affix F1": one_f1})
-    yield from beside(f"{SAMPLES} samples of the cuts of {SAMPLED_WORDS:,} words", samples_cost, {})
+    question = f"the {N_BEST} best segmentations of {len(words):,} words"
+    yield from compare(question, best_cost, {"affix F1": best_f1, "segmentations per word": found}, at_least=2.0)
+    yield from compare(f"the best segmentation of {len(words):,} words", one_cost, {"affix F1": one_f1})
+    yield from compare(f"{SAMPLES} sampled segmentations per word, {SAMPLED_WORDS:,} words", samples_cost, {})
 
 
 def per_word(seconds: dict[str, float], words: list[str]) -> dict[str, float]:
-    """Return microseconds a word."""
+    """Return microseconds per word."""
     return {name: 1e6 * value / len(words) for name, value in seconds.items()}
 
 
-def beside(question: str, cost: dict[str, float], qualities: dict[str, dict[str, float]], at_least=None):
-    """Yield a row for each peer."""
+def compare(question: str, cost: dict[str, float], qualities: dict[str, dict[str, float]], at_least=None):
+    """Yield one row per peer."""
     for peer in [name for name in cost if name != "ours"]:
         quality = {name: (values["ours"], values[peer]) for name, values in qualities.items()}
         yield Row(question, cost["ours"], "µs/word", peer, cost[peer], at_least=at_least, quality=quality)
 
 
 def with_probabilities(spm, word: str):
-    """Return SentencePiece's cuts with their probabilities among each other."""
-    cuts = spm.nbest_encode_as_pieces(word, nbest_size=N_BEST)
-    odds = np.exp([sum(spm.get_score(spm.piece_to_id(piece)) for piece in cut) for cut in cuts])
-    return list(zip(cuts, odds / odds.sum(), strict=True))
+    """Return SentencePiece's best segmentations with their probabilities, normalized to sum to 1."""
+    found = spm.nbest_encode_as_pieces(word, nbest_size=N_BEST)
+    odds = np.exp([sum(spm.get_score(spm.piece_to_id(piece)) for piece in pieces) for pieces in found])
+    return list(zip(found, odds / odds.sum(), strict=True))
 
 
-def affix_f1(cuts_of) -> float:
-    """Return macro F1 x 100 of guessing a word's affix; `cuts_of(word)` gives pairs of pieces and probability."""
+def affix_f1(segment) -> float:
+    """Return macro F1 x 100 of affix prediction; `segment(word)` returns pairs of pieces and probability."""
 
     def weights(word: str):
         sums: dict[str, float] = {}
-        for pieces, probability in cuts_of(word):
+        for pieces, probability in segment(word):
             for piece in pieces:
                 letters = piece.removeprefix("▁")
                 sums[letters] = sums.get(letters, 0.0) + probability

@@ -1,4 +1,4 @@
-"""One call a word, `model[word]`, for 20,000 words that nobody has seen, one core."""
+"""One call per word, `model[word]`, for 20,000 unseen words, one core."""
 
 from __future__ import annotations
 

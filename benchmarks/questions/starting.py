@@ -1,4 +1,4 @@
-"""The command line in a new process, once kernels are compiled and cached."""
+"""The command line in a new process, after the kernels have been compiled and cached."""
 
 from __future__ import annotations
 

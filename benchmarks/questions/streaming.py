@@ -1,4 +1,4 @@
-"""Ten million words through `pbos embed`, all cores: seconds and memory. Run once."""
+"""Embed ten million words with `pbos embed` on all cores: time and peak memory of one run."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def rows():
         started = time.perf_counter()
         process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
         peak = 0
-        while process.poll() is None:  # the children's rusage would count this process's own memory at the fork
+        while process.poll() is None:  # rusage of the child would include the memory of this process at the fork
             status = Path(f"/proc/{process.pid}/status").read_text()
             peak = max([peak, *(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM"))])
             time.sleep(0.05)
@@ -34,4 +34,4 @@ def rows():
         assert process.returncode == 0
     question = f"`pbos embed` of {WORDS:,} words to .npy, {pbos.load().dims} dimensions"
     yield Row(question, seconds)
-    yield Row("memory for that, at most", peak / 1000, "MB")
+    yield Row("peak memory of the same", peak / 1000, "MB")

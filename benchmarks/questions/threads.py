@@ -1,7 +1,7 @@
-"""The batch of `embed` with two threads beside one. fastText holds the GIL, so threads do not help it.
+"""The batch of `embed` with two threads and with one. fastText holds the GIL, so threads do not help it.
 
-Vectors go into an array that is there already: getting memory from the system takes its time, and is no work to share.
-The best of 25 counts, as both cores have to be free at once, which on a shared machine they seldom are.
+Vectors are written into an existing array, because allocating memory cannot be done in parallel. The best of 25 runs
+counts, because both cores have to be free at the same time, which is rare on a shared machine.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ def rows():
         ROUNDS,
     )
     cost = {name: 1e6 * value / len(words) for name, value in seconds.items()}
-    gain = {name: cost[f"{name} 1"] / cost[f"{name} 2"] for name in ("ours", "theirs")}
-    question = "embed in two threads, preset pbos"
-    yield Row(question, cost["ours 2"], "µs/word", "ours in one thread", cost["ours 1"], at_least=1.8)
-    quality = {"gain by the second thread": (gain["ours"], gain["theirs"])}
-    yield Row(question, cost["ours 2"], "µs/word", "fasttext in two threads", cost["theirs 2"], quality=quality)
+    speedup = {name: cost[f"{name} 1"] / cost[f"{name} 2"] for name in ("ours", "theirs")}
+    question = "embed with two threads, preset pbos"
+    yield Row(question, cost["ours 2"], "µs/word", "pbos, one thread", cost["ours 1"], at_least=1.8)
+    quality = {"speedup from one to two threads": (speedup["ours"], speedup["theirs"])}
+    yield Row(question, cost["ours 2"], "µs/word", "fasttext, two threads", cost["theirs 2"], quality=quality)

@@ -1,7 +1,7 @@
-"""Training end to end, 100,000 words x 64 dimensions, 50 epochs, preset pbos, two cores, beside the textbook on one.
+"""Train end to end on 100,000 words x 64 dimensions, 50 epochs, preset pbos, two cores; the textbook uses one core.
 
-The textbook is extrapolated: its counting runs in full, its weights are measured on 2,000 words and an epoch on 500 of
-them, and both are scaled up. Words, counts and vectors are in memory.
+The textbook's time is extrapolated: counting runs in full, the weights are measured on 2,000 words and an epoch on 500
+of them, and both are scaled up. Words, counts and vectors are in memory.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ def rows():
             "epoch": lambda: textbook.epoch(weighed, targets, zeros),
         }
     )
-    a_word = seconds["weighing"] / WEIGHED + EPOCHS * seconds["epoch"] / TRAINED
-    theirs = seconds["counting"] + len(vectors) * a_word
+    per_word = seconds["weighing"] / WEIGHED + EPOCHS * seconds["epoch"] / TRAINED
+    theirs = seconds["counting"] + len(vectors) * per_word
     model = train()
     quality = {name: (inputs.spearman(model, name), None) for name in ("WS353", "RareWord")}
     question = f"train {len(vectors):,} words x {DIMS}, {EPOCHS} epochs, preset pbos, two cores"
