@@ -134,8 +134,8 @@ class Model(Segmenter):
 
         It is 0 where a word has no known subword.
 
-        >>> load().similarity("king", ["queen", "banana"]).round(2).tolist()
-        [0.52, 0.2]
+        >>> print(load().similarity("king", ["queen", "banana"]).round(2))
+        [0.52 0.2 ]
         """
         left, right = np.atleast_2d(self.embed(first)), np.atleast_2d(self.embed(second))
         if isinstance(first, str) and isinstance(second, str):
@@ -176,7 +176,8 @@ class Model(Segmenter):
         Args:
             words: A word or a vector, for one list of neighbors; many words or a matrix of vectors, for a list each.
             n: The number of neighbors.
-            positive: Instead of `words`: words or vectors to add up, each scaled to length 1, as in gensim.
+            positive: Instead of `words`: words or vectors to add up. As in gensim, words count with length 1, and
+                vectors as they are.
             negative: Words or vectors to subtract.
             among: The words to search; None for the training words.
             exact: Use the given vectors of training words (see `embed`).
@@ -208,14 +209,15 @@ class Model(Segmenter):
         return found[0] if one else found
 
     def _query(self, positive: list[Any], negative: list[Any], exact: bool) -> npt.NDArray[np.float32]:
-        """Return the sum of the unit vectors of positive items, minus those of negative ones."""
+        """Return the sum of the positive items minus the negative ones; words count with length 1."""
         total = np.zeros(self.dims, np.float32)
         for sign, items in ((1, positive), (-1, negative)):
             for item in items:
-                vector = self.embed(item, exact=exact) if isinstance(item, str) else np.asarray(item, np.float32)
+                is_word = isinstance(item, str)
+                vector = unit_rows(self.embed([item], exact=exact))[0] if is_word else np.asarray(item, np.float32)
                 if vector.shape != (self.dims,):
                     raise InputError(f"expected a word or a vector of {self.dims} numbers, got shape {vector.shape}")
-                total += sign * unit_rows(vector[None])[0]
+                total += sign * vector
         return total
 
     def _unit_words(self, exact: bool) -> FloatMatrix:  # (n_words, dims)
