@@ -192,7 +192,7 @@ class Model(Segmenter):
         if combined:
             groups = [(as_items(positive), as_items(negative))]
         else:
-            rows = [words] if one else words if getattr(words, "ndim", 0) == 2 else as_words(words)
+            rows = [words] if one else words if getattr(words, "ndim", 0) == 2 else self._checked_words(words)
             groups = [([row], []) for row in rows]
         candidates = self.words if among is None else as_words(among)
         units = self._unit_words(exact) if among is None else unit_rows(self.embed(candidates, exact=exact))
