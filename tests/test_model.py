@@ -232,11 +232,19 @@ def test_bad_values_of_missing(small, words, missing):
         small.embed(words, missing=missing)
 
 
-@pytest.mark.parametrize("method", ["segment", "sample", "weights", "entropy", "coverage", "lattice", "neighbors"])
-def test_other_methods_name_the_position_of_a_missing_word(small, method):
-    for missing in (None, float("nan")):
-        with pytest.raises(InputError, match="word 1 is missing"):
-            getattr(small, method)(["abc", missing])
+@pytest.mark.parametrize(
+    "method", ["embed", "segment", "sample", "weights", "entropy", "coverage", "lattice", "explain", "neighbors"]
+)
+def test_errors_name_the_position_of_a_bad_word(small, method):
+    for bad, message in {
+        None: "is missing",
+        float("nan"): "is missing",
+        "": "is an empty string",
+        "a\ud800": "has a lone surrogate",
+        3: "is not a str but int",
+    }.items():
+        with pytest.raises(InputError, match=f"^word 2 .*{message}"):
+            getattr(small, method)(["abc", "cab", bad, "a"])
 
 
 # Capitals -------------------------------------------------------------------------------------------------------------
@@ -384,7 +392,7 @@ def test_neighbors_are_those_of_gensim(model, vectors, exact):
         ({"words": np.zeros(3)}, r"expected a word or a vector of 24 numbers, got shape \(3,\)"),
         ({"words": np.zeros((2, 3))}, r"expected a word or a vector of 24 numbers, got shape \(3,\)"),
         ({"positive": [np.zeros(3)]}, r"got shape \(3,\)"),
-        ({"words": ["a", ""]}, "is an empty string"),
+        ({"words": ["a", ""]}, "word 1 is an empty string"),
         ({"words": ["a", None]}, "word 1 is missing"),
         ({"words": "a", "among": ["a", ""]}, "word 1 is an empty string"),
     ],
