@@ -1,4 +1,4 @@
-"""The embedded model: small, and good enough to be shown."""
+"""The embedded model: small, and as good as the results say."""
 
 import similarity
 
@@ -11,12 +11,10 @@ def test_size():
 
 
 def test_quality(shared_data):
-    """Spearman x 100 on the paper's benchmarks, by the paper's protocol."""
+    """Spearman x 100 on the paper's benchmarks, by the paper's protocol; the committed model has 71.0, 47.0, 15.6, 49.8."""
     found = similarity.scores(pbos.load(), shared_data)
-    assert found["WS353"] >= 62
-    assert found["RareWord"] >= 40
-    assert found["Card-660"] >= 12
-    assert found["SimLex"] >= 42
+    least = {"WS353": 70, "RareWord": 46, "Card-660": 14.6, "SimLex": 48.8}
+    assert {name for name in least if found[name] < least[name]} == set(), found
 
 
 def test_any_string_gets_a_vector():

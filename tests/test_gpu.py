@@ -222,7 +222,9 @@ def test_without_torch_training_falls_back_to_the_cpu(without_torch):
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_without_a_gpu_training_falls_back_to_the_cpu():
     expected = pbos.train((WORDS, VECTORS))
-    with pytest.warns(PbosWarning, match=r'PyTorch cannot use the device "cuda" \(.+\); training falls back to the CPU'):
+    with pytest.warns(
+        PbosWarning, match=r'PyTorch cannot use the device "cuda" \(.+\); training falls back to the CPU'
+    ):
         model = pbos.train((WORDS, VECTORS), device="cuda")
     assert model.subword_vectors.values.tobytes() == expected.subword_vectors.values.tobytes()
 

@@ -186,7 +186,10 @@ DAMAGE = {
     ),
     "short norms": (lambda f: change_tensors(f, subword_norms=lambda a: a[:-1]), "vectors do not fit their norms"),
     "bad offsets": (lambda f: change_tensors(f, words__offsets=lambda a: a + 1), "the words do not fit their offsets"),
-    "bad targets": (lambda f: change_tensors(f, target_vectors=lambda a: a[:-1]), "target vectors do not fit the words"),
+    "bad targets": (
+        lambda f: change_tensors(f, target_vectors=lambda a: a[:-1]),
+        "target vectors do not fit the words",
+    ),
 }
 
 

@@ -366,7 +366,9 @@ def test_subwords_share_a_vector_if_the_same_words_contain_them(real, settings):
     words_with = {subword: frozenset(i for i, t in enumerate(texts) if subword in t) for subword in rows_of(model)}
     assert all(words_with.values())
     pairs = {(row, words_with[subword]) for subword, row in rows_of(model).items()}
-    assert len(pairs) == len({row for row, _ in pairs}) == len({words for _, words in pairs}) == len(model.subword_vectors)
+    assert (
+        len(pairs) == len({row for row, _ in pairs}) == len({words for _, words in pairs}) == len(model.subword_vectors)
+    )
 
 
 def test_without_merging_every_subword_has_its_own(real):
