@@ -185,6 +185,8 @@ class Model(Segmenter):
         >>> load().neighbors(positive=["king", "woman"], negative=["man"], n=1)[0][0]
         'queen'
         """
+        if n < 0:
+            raise InputError(f"n must not be negative, got {n}")
         combined = positive is not None or negative is not None
         if combined == (words is not None):
             raise InputError("neighbors needs words or vectors, or positive and negative ones, not both")
@@ -197,6 +199,7 @@ class Model(Segmenter):
         candidates = self.words if among is None else as_words(among)
         units = self._unit_words(exact) if among is None else unit_rows(self.embed(candidates, exact=exact))
         names = candidates if among is None else self.subwords.normalize(candidates)
+        repeated = 0 if among is None else len(names) - len(set(names))
         found: list[Neighbors] = []
         for first in range(0, len(groups), QUERIES):
             some = groups[first : first + QUERIES]
@@ -204,7 +207,7 @@ class Model(Segmenter):
             for group, query, near in zip(some, queries, queries @ units.T, strict=True):
                 asked = {word for items in group for word in items if isinstance(word, str)}
                 own = set(self.subwords.normalize(list(asked)))
-                best = largest(near, n + len(own)) if query.any() else []
+                best = largest(near, n + len(own) + repeated) if query.any() else []
                 found.append([(candidates[at], float(near[at])) for at in best if names[at] not in own][:n])
         return found[0] if one else found
 
@@ -416,5 +419,8 @@ def largest(values: npt.NDArray[np.float32], n: int) -> list[int]:
     [1, 3, 0]
     """
     n = max(min(n, values.size), 0)
-    best = np.argpartition(-values, n - 1)[:n] if 0 < n < values.size else np.arange(values.size)
-    return best[np.lexsort((best, -values[best]))].tolist()[:n]  # type: ignore[no-any-return]
+    best = np.arange(values.size)
+    if 0 < n < values.size:
+        least = np.partition(values, values.size - n)[values.size - n]
+        best = np.flatnonzero(values >= least)
+    return best[np.argsort(-values[best], kind="stable")].tolist()[:n]  # type: ignore[no-any-return]
