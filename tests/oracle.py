@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator
 import numpy as np
 
 from pbos.index import SubwordIndex, count_subwords
+from pbos.model import Model
 from pbos.settings import Spelling
 from pbos.text import encode
 
@@ -151,6 +152,16 @@ def log_likelihood(words: dict[str, float], table: dict[str, float], unseen: flo
 def entropy(word: str, table: dict[str, float], unseen: float) -> float:
     """-sum p log p, in nats."""
     return -sum(p * math.log(p) for p in enumerate_all(word, table, unseen).values())
+
+
+def vector(model: Model, word: str) -> np.ndarray:
+    """The vector of a word, from the weights that all its segmentations give its subwords."""
+    spelling, rows = model.spelling, rows_of(model.index)
+    text, _ = written(word, spelling.boundaries, spelling.inner_boundaries)
+    how = spelling.weighting, spelling.start_weight, spelling.end_weight
+    weights = span_weights(text, probs_of(model.index), rows, spelling.unseen_char_prob, *how)
+    table = model.subword_vectors.to_float32().astype(np.float64)
+    return sum((weight * table[rows[subword]] for subword, weight in weights.items()), np.zeros(model.dims))
 
 
 def train(

@@ -11,7 +11,7 @@ def test_size():
 
 
 def test_quality(shared_data):
-    """Spearman x 100 on the paper's benchmarks, by the paper's protocol; the committed model has 71.0, 47.0, 15.6, 49.8."""
+    """Spearman x 100 by the paper's protocol; the committed model has 71.0, 47.0, 15.6 and 49.8."""
     found = similarity.scores(pbos.load(), shared_data)
     least = {"WS353": 70, "RareWord": 46, "Card-660": 14.6, "SimLex": 48.8}
     assert {name for name in least if found[name] < least[name]} == set(), found

@@ -258,7 +258,7 @@ def test_index_is_picklable_and_read_only():
     assert not any(array.flags.writeable for array in index.arrays)
 
 
-# Subwords of enough words ----------------------------------------------------------------------------------------------
+# Subwords of enough words ---------------------------------------------------------------------------------------------
 
 
 @given(few_words, st.integers(2, 4))

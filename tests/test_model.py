@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 import pbos
 from pbos import InputError
 from pbos.kernels.compose import compose
-from pbos.model import Model
+from pbos.model import Model, largest
 from pbos.subword_vectors import SubwordVectors
 
 UNKNOWN = "ЖЖЖ"  # no subword of the models here
@@ -43,21 +43,11 @@ def small(vectors):
     return pbos.train(vectors, preset="pbos", epochs=10)
 
 
-def by_hand(model, word):
-    """The vector of a word, from the weights that all its segmentations give its subwords."""
-    spelling, probs, rows = model.spelling, oracle.probs_of(model.index), oracle.rows_of(model.index)
-    text, _ = oracle.written(word, spelling.boundaries, spelling.inner_boundaries)
-    how = spelling.weighting, spelling.start_weight, spelling.end_weight
-    weights = oracle.span_weights(text, probs, rows, spelling.unseen_char_prob, *how)
-    table = model.subword_vectors.to_float32().astype(np.float64)
-    return sum((weight * table[rows[subword]] for subword, weight in weights.items()), np.zeros(model.dims))
-
-
 @pytest.mark.parametrize("word", ["abcabc", "hgfedcba", "a", "hhhhhhhhhh", "abXcd", "bada", "ab-cd", "-"])
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int8"])
 def test_vector_is_the_weighted_sum_of_subword_vectors(model, word, dtype, monkeypatch):
     stored = model.compress(dtype=dtype)
-    exact = by_hand(stored, word)
+    exact = oracle.vector(stored, word)
     assert np.linalg.norm(stored[word] - exact) <= 1e-3 * np.linalg.norm(exact)  # negligible vectors are left out
     assert stored[word].dtype == np.float32
     monkeypatch.setattr("pbos.subword_vectors.NEGLIGIBLE", 0.0)
@@ -352,6 +342,19 @@ def test_neighbors_among_words_of_ones_own(model, vectors):
     assert model.neighbors(["abc", "cab"], among=["abc"])[0] == []
 
 
+def test_the_word_asked_about_is_left_out_however_often_it_is_among_the_others(small):
+    words = ["abc", "abc", "abc", "cab", "dede"]
+    for n in (1, 2, 5):
+        expected = full_search(small["abc"], words, small.embed(words), {"abc"})[:n]
+        assert_near(small.neighbors("abc", n, among=words), expected)
+
+
+@given(st.lists(st.sampled_from([-0.5, 0.0, 0.25, 0.5, 1.0]), max_size=20), st.integers(-2, 25))
+def test_of_equal_values_the_first_are_the_largest(values, n):
+    expected = sorted(range(len(values)), key=lambda at: -values[at])[: max(n, 0)]
+    assert largest(np.array(values, np.float32), n) == expected
+
+
 def test_neighbors_by_sums_and_differences(model, vectors):
     rows, extra = model.embed(vectors.words), np.random.default_rng(3).normal(size=24).astype(np.float32)
     cases = [
@@ -389,6 +392,7 @@ def test_neighbors_are_those_of_gensim(model, vectors, exact):
     [
         ({}, "neighbors needs words or vectors, or positive and negative ones, not both"),
         ({"words": "a", "positive": ["b"]}, "not both"),
+        ({"words": "a", "n": -1}, "n must not be negative, got -1"),
         ({"words": np.zeros(3)}, r"expected a word or a vector of 24 numbers, got shape \(3,\)"),
         ({"words": np.zeros((2, 3))}, r"expected a word or a vector of 24 numbers, got shape \(3,\)"),
         ({"positive": [np.zeros(3)]}, r"got shape \(3,\)"),
@@ -528,7 +532,7 @@ def test_min_vector_words_drops_rare_subwords(preset, vectors):
     for subword, row in kept_rows.items():
         assert np.array_equal(after[row], before[rows[subword]])
     assert len(after) == len({rows[subword] for subword in kept_rows})  # subwords still share their vectors
-    assert pruned["abcab"] == pytest.approx(by_hand(pruned, "abcab"), abs=1e-6)
+    assert pruned["abcab"] == pytest.approx(oracle.vector(pruned, "abcab"), abs=1e-6)
 
 
 def test_dtypes_are_near_and_small(small, vectors):

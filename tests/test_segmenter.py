@@ -180,7 +180,7 @@ def test_saved_and_loaded(segmenter, tmp_path):
 
 def test_a_segmenter_folder_is_not_a_model(tmp_path):
     Segmenter.from_counts(WORDS).save(tmp_path / "s")
-    with pytest.raises(ModelError, match="s is a segmenter, which has no vectors; load it with pbos.Segmenter.load"):
+    with pytest.raises(ModelError, match=r"s is a segmenter, which has no vectors; load it with pbos\.Segmenter\.load"):
         pbos.load(tmp_path / "s")
 
 

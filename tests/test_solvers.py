@@ -207,7 +207,7 @@ def test_ridge_runs_as_plain_python_too():
         "import numpy as np, pbos; random = np.random.default_rng(0); "
         "words = ['high', 'higher', 'low', 'lower', 'x-ray', 'slow']; "
         "model = pbos.train((words, random.normal(size=(6, 3))), max_vectors=9); "
-        "print(model.info, model.subword_vectors.values.tolist(), model.index.rows.tolist(), model.index.probs.tolist())"
+        "print(model.info, model.subword_vectors.values.tolist(), [a.tolist() for a in model.index.arrays])"
     )
     assert output_of(code, NUMBA_DISABLE_JIT="1") == output_of(code)
 
@@ -266,7 +266,7 @@ def test_sgd_runs_as_plain_python_too():
         "import numpy as np, pbos; random = np.random.default_rng(0); "
         "words = ['high', 'higher', 'low', 'lower', 'x-ray', 'slow']; "
         "model = pbos.train((words, random.normal(size=(6, 19))), preset='pbos', epochs=3, threads=2); "
-        "print(model.info, model.subword_vectors.values.tolist(), model.index.rows.tolist(), model.index.probs.tolist())"
+        "print(model.info, model.subword_vectors.values.tolist(), [a.tolist() for a in model.index.arrays])"
     )
     assert output_of(code, NUMBA_DISABLE_JIT="1") == output_of(code)
 
@@ -275,7 +275,7 @@ def test_sgd_runs_as_plain_python_too():
 
 
 def cosines_by_hand(matrix, targets, penalty, grid, seed):
-    """The cosines of held-out words with dense solutions for the others, for each lam, around the mean of the others."""
+    """The cosines of held-out words with dense solutions for the others, around their mean, for each lam."""
     random = np.random.default_rng(seed)
     n = len(matrix)
     hidden = random.choice(n, min(max(n // 20, 1), 5000), replace=False)

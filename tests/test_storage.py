@@ -75,7 +75,7 @@ def test_loading_maps_and_copies_nothing(folder):
 def test_the_golden_folder_loads():
     """Every later version has to load model-v1, which the first version 1 wrote, and give the numbers of model-v1.json.
 
-    The recipe, whose expected vectors are those of the enumeration of all segmentations (`vector_by_hand`):
+    The recipe, whose expected vectors are those of the enumeration of all segmentations (`oracle.vector`):
 
         words = ["high", "higher", "highest", "low", "lower", "x-ray", "straße", "東京", "naïve"]
         targets = np.random.default_rng(1).normal(size=(len(words), 5)).astype(np.float32)
@@ -94,21 +94,11 @@ def test_the_golden_folder_loads():
     assert Segmenter.load(GOLDEN / "model-v1").segment("highest") == model.segment("highest")
 
 
-def vector_by_hand(model, word):
-    """The vector of a word by the enumeration of all its segmentations."""
-    spelling, probs, rows = model.spelling, oracle.probs_of(model.index), oracle.rows_of(model.index)
-    text, _ = oracle.written(word, spelling.boundaries, spelling.inner_boundaries)
-    how = spelling.weighting, spelling.start_weight, spelling.end_weight
-    weights = oracle.span_weights(text, probs, rows, spelling.unseen_char_prob, *how)
-    table = model.subword_vectors.to_float32().astype(np.float64)
-    return sum((weight * table[rows[subword]] for subword, weight in weights.items()), np.zeros(model.dims))
-
-
 def test_the_golden_vectors_are_those_of_the_enumeration():
     model = pbos.load(GOLDEN / "model-v1")
     expected = json.loads((GOLDEN / "model-v1.json").read_text(encoding="utf-8"))
     for word, vector in expected["vectors"].items():
-        assert vector_by_hand(model, word) == pytest.approx(vector, abs=1e-6)
+        assert oracle.vector(model, word) == pytest.approx(vector, abs=1e-6)
 
 
 # -- what cannot be loaded ---------------------------------------------------------------------------------------------

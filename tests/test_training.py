@@ -11,7 +11,7 @@ import pytest
 import samples
 
 import pbos
-from pbos import InputError, PbosWarning, WordCounts, WordVectors
+from pbos import InputError, PbosWarning, WordVectors
 from pbos.settings import PRESETS
 from pbos.solvers import LAMS, Ridge
 
