@@ -365,7 +365,7 @@ TRAIN_FOREVER = """
 
 
 @pytest.mark.parametrize(("code", "rounds"), [(SAVE_FOREVER, 16), (TRAIN_FOREVER, 8)], ids=["save", "train -o"])
-def test_killed_at_any_point_a_complete_model_is_there(code, rounds, tmp_path):
+def test_killed_at_any_point_a_whole_model_is_there(code, rounds, tmp_path):
     """SIGKILL at random moments: once there is a model, there is always a complete one, the old or the new."""
     words = [f"word{i}" for i in range(300)]
     given = [(words, np.full((300, 16), x, np.float32)) for x in (1, 2)]
