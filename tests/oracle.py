@@ -1,4 +1,4 @@
-"""Slow, obvious versions of the definitions, to compare the library with. Nothing here uses pbos's kernels."""
+"""Slow, obvious versions of the definitions, to compare the library with. The definitions use nothing of pbos."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from collections.abc import Collection, Iterator
 
 import numpy as np
 
-from pbos.subwords import SubwordIndex, count_subwords
+from pbos.index import SubwordIndex, count_subwords
+from pbos.model import Model
+from pbos.settings import Spelling
 from pbos.text import encode
 
 
@@ -24,7 +26,7 @@ def segmentations(word: str) -> Iterator[tuple[str, ...]]:
 
 
 def count(words: dict[str, float], max_len: int | None = None) -> dict[str, float]:
-    """p_s: occurrences of every substring, weighted by the counts of the words, normalised."""
+    """p_s: occurrences of every substring, weighted by the counts of the words, normalized."""
     sums: Counter[str] = Counter()
     for word, weight in words.items():
         for start in range(len(word)):
@@ -48,7 +50,7 @@ def enumerate_all(word: str, table: dict[str, float], unseen: float) -> dict[tup
 
 
 def weights(word: str, table: dict[str, float], owners: set[str], unseen: float) -> dict[str, float]:
-    """a(s|w): the probability of the segmentations that contain s, counted by place, over the owners."""
+    """a(s|w): the probability of the segmentations that contain s, counted by position, over the owners."""
     sums: Counter[str] = Counter()
     for g, p in enumerate_all(word, table, unseen).items():
         for subword in g:
@@ -66,7 +68,7 @@ def uniform_weights(word: str, owners: set[str]) -> dict[str, float]:
 
 
 def written(word: str, boundaries: bool = False, inner: bool = False) -> tuple[str, list[bool]]:
-    """A word as it is cut, with its marks, and which characters are marks."""
+    """A word with its boundary marks, and which of its characters are marks."""
     result = []
     for character in word:
         if inner and unicodedata.category(character)[0] in "PSZ":  # punctuation, symbols, spaces
@@ -102,7 +104,7 @@ def span_weights(
     start: float = 1.0,
     end: float = 1.0,
 ) -> dict[str, float]:
-    """What each owner in a word (with its marks) weighs: span by span, then added up by string."""
+    """The weight of each owner in a word (with its marks): span by span, then added up by string."""
     posteriors: Counter[tuple[int, int]] = Counter()
     for g, p in enumerate_all(text, table, unseen).items():
         at = 0
@@ -120,10 +122,10 @@ def span_weights(
 
 
 def em(words: dict[str, float], table: dict[str, float], rounds: int, unseen: float) -> dict[str, float]:
-    """p_s fitted to the words: how often each subword is expected as a piece, normalised, again and again.
+    """p_s fitted to the words: in each round, how often each subword is expected as a piece, normalized.
 
-    Rounded to float32 after each round, as an index holds it. What has no probability gets none, and what has one keeps
-    at least the least that float32 holds in full.
+    Rounded to float32 after each round, as in an index. A subword without a probability stays without one; the others
+    keep at least the smallest normal float32.
     """
     least = float(np.finfo(np.float32).tiny)
     for _ in range(rounds):
@@ -152,6 +154,16 @@ def entropy(word: str, table: dict[str, float], unseen: float) -> float:
     return -sum(p * math.log(p) for p in enumerate_all(word, table, unseen).values())
 
 
+def vector(model: Model, word: str) -> np.ndarray:
+    """The vector of a word, from the weights that all its segmentations give its subwords."""
+    spelling, rows = model.spelling, rows_of(model.index)
+    text, _ = written(word, spelling.boundaries, spelling.inner_boundaries)
+    how = spelling.weighting, spelling.start_weight, spelling.end_weight
+    weights = span_weights(text, probs_of(model.index), rows, spelling.unseen_char_prob, *how)
+    table = model.subword_vectors.to_float32().astype(np.float64)
+    return sum((weight * table[rows[subword]] for subword, weight in weights.items()), np.zeros(model.dims))
+
+
 def train(
     rows: list[dict[str, float]], targets: np.ndarray, *, epochs: int, lr: float, seed: int, unit_length: bool
 ) -> dict[str, np.ndarray]:
@@ -174,14 +186,33 @@ def train(
     return vectors
 
 
-def index_of_table(table: dict[str, float], owners: set[str]) -> SubwordIndex:
-    """An index with any probabilities one likes (those that counting gives are special: longer is never likelier)."""
+# The index, as dictionaries -------------------------------------------------------------------------------------------
+
+
+def nodes_of(index: SubwordIndex) -> dict[str, int]:
+    """The node of every subword."""
+    return {subword: node for node, subword in enumerate(index.strings(), 1)}
+
+
+def probs_of(index: SubwordIndex) -> dict[str, float]:
+    """The probability of every subword; 0 for none."""
+    return dict(zip(index.strings(), index.probs[1:].tolist(), strict=True))
+
+
+def rows_of(index: SubwordIndex) -> dict[str, int]:
+    """The row of every subword that has a vector."""
+    return {subword: row for subword, row in zip(index.strings(), index.rows[1:].tolist(), strict=True) if row >= 0}
+
+
+def index_of_table(table: dict[str, float], owners: Collection[str]) -> SubwordIndex:
+    """An index with arbitrary probabilities (counted ones are special: a longer subword is never more probable)."""
     strings = sorted({*table, *owners})
-    index = count_subwords(encode(strings), np.ones(len(strings)), np.ones(len(strings), np.bool_))
+    plain = Spelling(normalization="none")
+    index = count_subwords(encode(strings, plain), np.ones(len(strings)), np.ones(len(strings), np.bool_))
+    nodes = nodes_of(index)
     probs, rows = np.zeros_like(index.probs), np.full_like(index.rows, -1)
-    owned = sorted((index.find(owner), owner) for owner in owners)
-    for row, (node, _) in enumerate(owned):
+    for row, node in enumerate(sorted(nodes[owner] for owner in owners)):
         rows[node] = row
     for subword, p in table.items():
-        probs[index.find(subword)] = p
+        probs[nodes[subword]] = p
     return index.with_probs(probs).with_rows(rows)

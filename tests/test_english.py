@@ -1,6 +1,6 @@
-"""The embedded model: small, and good enough to be shown."""
+"""The embedded model: small, and as good as the results say."""
 
-import similarity
+import pytest
 
 import pbos
 from pbos.model import EMBEDDED
@@ -11,12 +11,13 @@ def test_size():
 
 
 def test_quality(shared_data):
-    """Spearman x 100 on the paper's benchmarks, by the paper's protocol."""
+    """Spearman x 100 by the paper's protocol; the committed model has 71.0, 47.0, 15.6 and 49.8."""
+    pytest.importorskip("scipy")
+    import similarity
+
     found = similarity.scores(pbos.load(), shared_data)
-    assert found["WS353"] >= 70
-    assert found["RareWord"] >= 46
-    assert found["Card-660"] >= 14.5
-    assert found["SimLex"] >= 49
+    least = {"WS353": 70, "RareWord": 46, "Card-660": 14.6, "SimLex": 48.8}
+    assert {name for name in least if found[name] < least[name]} == set(), found
 
 
 def test_any_string_gets_a_vector():

@@ -1,4 +1,4 @@
-"""Explanations and pictures: the numbers against the enumeration of all segmentations, the drawing read back as XML."""
+"""Explanations and drawings: numbers against the enumeration of all segmentations, the drawing parsed as XML."""
 
 import json
 import pickle
@@ -24,7 +24,7 @@ def model():
     return pbos.load()
 
 
-def picture(word, counts=COUNTS, **settings):
+def drawing(word, counts=COUNTS, **settings):
     return ET.fromstring(Segmenter.from_counts(counts, **settings).lattice(word).svg())
 
 
@@ -53,13 +53,34 @@ def test_an_explanation_agrees_with_the_enumeration_of_all_segmentations():
     assert [one.probability for one in explanation.segmentations] == pytest.approx([ways[pieces] for pieces in best])
     assert dict(explanation.weights) == pytest.approx(weights)
     assert explanation.entropy == pytest.approx(oracle.entropy("highher", table, 0.01))
-    assert (explanation.word, explanation.coverage, explanation.neighbors) == ("highher", 1.0, None)
+    assert (explanation.word, explanation.coverage, explanation.neighbors) == ("highher", 1.0, [])
     data = json.loads(json.dumps(explanation.to_dict()))
-    assert set(data) == {"word", "segmentations", "weights", "coverage", "entropy", "lattice"}
-    for span in data["lattice"]["spans"]:
-        assert span["subword"] == data["lattice"]["word"][span["start"] : span["end"]]
-        holding = sum(p for pieces, p in ways.items() if (span["start"], span["end"]) in places(pieces))
-        assert span["posterior"] == pytest.approx(holding)
+    assert data.keys() == {"word", "spelled", "segmentations", "weights", "spans", "entropy", "coverage"}
+    assert [(tuple(one["pieces"]), one["probability"]) for one in data["segmentations"]] == explanation.segmentations
+    assert [(one["subword"], one["weight"]) for one in data["weights"]] == explanation.weights
+    assert_spans(data, ways)
+
+
+def assert_spans(data, ways):
+    """The posterior of each span is the probability of all ways to cut the spelled word that contain it."""
+    for span in data["spans"]:
+        assert span.keys() == {"start", "end", "subword", "prob", "posterior", "weight"}
+        assert span["subword"] == data["spelled"][span["start"] : span["end"]]
+        expected = sum(p for pieces, p in ways.items() if (span["start"], span["end"]) in places(pieces))
+        assert span["posterior"] == pytest.approx(expected)
+    assert sum(span["weight"] for span in data["spans"]) == pytest.approx(1)
+
+
+def test_positions_are_in_the_word_with_its_marks():
+    vectors = {"high": [1.0], "higher": [2.0], "x-ray": [3.0]}
+    model = pbos.train(vectors, lam=0.1, normalization="casefold")
+    data = json.loads(json.dumps(model.explain("HI-er", neighbors=1).to_dict()))
+    assert (data["word"], data["spelled"], data["known"]) == ("HI-er", "<hi>-<er>", False)
+    assert data.keys() >= {"known", "neighbors"}
+    assert [one.keys() for one in data["neighbors"]] == [{"word", "cosine"}]
+    assert not any(mark in piece for one in data["segmentations"] for piece in one["pieces"] for mark in "<>")
+    assert_spans(data, oracle.enumerate_all("<hi>-<er>", oracle.probs_of(model.index), 0.01))
+    assert model.explain("HIGH").to_dict()["known"]
 
 
 def places(pieces):
@@ -77,28 +98,29 @@ def test_an_explanation_of_a_model_is_what_its_methods_say(model):
     assert explanation.neighbors == model.neighbors(word, 7)
     assert [(one["word"], one["cosine"]) for one in explanation.to_dict()["neighbors"]] == explanation.neighbors
     assert str(pickle.loads(pickle.dumps(explanation))) == str(explanation)
-    assert repr(explanation).startswith("<Explanation '<unfriendliest>': best unfriend/liest ")
+    assert repr(explanation).startswith("<Explanation 'unfriendliest': best unfriend/liest ")
 
 
 def test_a_word_without_a_known_subword_is_explained_too(model):
     explanation = model.explain("東京")
     assert (explanation.weights, explanation.neighbors, explanation.coverage) == ([], [], 0.0)
-    assert "none: no subword of this word owns a vector" in str(explanation)
-    assert "none: no subword of this word owns a vector" in explanation._repr_html_()
-
-
-def test_the_command_line_prints_the_explanation(run, model):
-    words = ["unfriendliest", "ЖЖ"]
-    assert run("explain", "-n", 3, *words)[1] == "\n\n".join(str(model.explain(word, 3)) for word in words) + "\n"
+    assert "none: no subword of this word has a vector" in str(explanation)
+    assert "none: no subword of this word has a vector" in explanation._repr_html_()
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [(("",), "word 0 is empty"), (("ab", 0), "n must be at least 1, got 0"), ((3,), "expected a word")],
+    [
+        (("",), "word 0 is an empty string"),
+        (("ab", 0), "n must be at least 1, got 0"),
+        ((3,), "expected words"),
+        ((["ab", None],), "word 1 is missing"),
+    ],
 )
-def test_bad_input_is_refused(model, arguments, message):
+def test_bad_input(model, arguments, message):
     with pytest.raises(InputError, match=message):
-        model.explain(*arguments)
+        explanation = model.explain(*arguments)
+        str(explanation)
 
 
 class Balanced(HTMLParser):
@@ -129,17 +151,17 @@ def test_a_notebook_shows_drawing_and_bars_and_nothing_of_the_word_is_markup(mod
         for subword, weight in explanation.weights[:5]:
             assert f"{subword}{weight:.3f}" in page.text
         assert "nearest words" in page.text
-        assert "color:" not in explanation._repr_html_()  # text has the colour of the notebook, be it dark or light
+        assert "color:" not in explanation._repr_html_()  # text has the color of the notebook, dark or light
 
 
-# -- the picture -------------------------------------------------------------------------------------------------------
+# -- the drawing -------------------------------------------------------------------------------------------------------
 
 
 def test_arcs_are_as_wide_as_spans_are_probable_and_the_best_path_is_marked():
     table = oracle.count(COUNTS)
     ways = oracle.enumerate_all("higher", table, 0.01)
     best = max(ways, key=ways.get)
-    root = picture("higher")
+    root = drawing("higher")
     step = (max(right for _, right, _, _ in arcs(root)) - min(left for left, _, _, _ in arcs(root))) / len("higher")
     left = min(left for left, _, _, _ in arcs(root))
     drawn = {
@@ -155,16 +177,16 @@ def test_arcs_are_as_wide_as_spans_are_probable_and_the_best_path_is_marked():
     assert [posteriors[place] for place in by_width] == pytest.approx(sorted(posteriors[place] for place in drawn))
 
 
-def test_the_picture_in_words():
-    root = picture("higher")
+def test_the_drawing_has_a_description():
+    root = drawing("higher")
     best = Segmenter.from_counts(COUNTS).segment("higher")[0]
     assert root.get("role") == "img"
     assert f"Segmentations of higher: {best}" in root.get("aria-label")
 
 
-def test_letters_of_a_right_to_left_word_stand_from_right_to_left():
+def test_right_to_left_words():
     for word, rtl in (("سلام", True), ("שלום", True), ("peace", False), ("平和", False)):
-        root = picture(word, {word: 1})
+        root = drawing(word, {word: 1})
         at = [float(e.get("x")) for e in written(root, "letter")]
         assert at == sorted(at, reverse=rtl)
         assert root.get("direction") == ("rtl" if rtl else "ltr")
@@ -178,9 +200,18 @@ def test_arabic_letters_keep_the_forms_they_have_inside_the_word():
     assert letters("שלום") == list("שלום")  # Hebrew letters do not join
 
 
-def test_combining_marks_sit_on_a_circle():
+def test_combining_marks_are_drawn_on_a_circle():
     assert letters("हि") == ["ह", "◌ि"]
     assert letters("e\u0301") == ["e", "◌\u0301"]
+
+
+def test_markup_in_a_word_is_escaped():
+    lattice = Segmenter.from_counts({"a<b": 2, "&": 1}).lattice("a<b&")
+    root = ET.fromstring(lattice.svg())
+    assert [element.text for element in written(root, "letter")] == list("a<b&")
+    assert len(list(arcs(root))) == sum(span.posterior >= 0.005 for span in lattice.spans)
+    assert lattice._repr_html_() == lattice.svg()
+    assert "a<b&" in repr(lattice)
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12))
@@ -194,7 +225,7 @@ def test_any_word_can_be_drawn(word):
             assert element.text.strip("\u200d") == character
 
 
-def test_a_long_word_stays_in_sight_and_its_labels_apart(model):
+def test_a_long_word_fits_and_its_labels_do_not_overlap(model):
     root = ET.fromstring(model.lattice("pneumonoultramicroscopicsilicovolcanoconiosis").svg())
     assert float(root.get("width")) < 1200 and float(root.get("height")) < 200
     labels = written(root, "label")

@@ -1,4 +1,4 @@
-"""Ridge regression and embedding by PyTorch, on CPU tensors, against dense linear algebra in float64."""
+"""Ridge regression with PyTorch, on CPU tensors, against dense linear algebra in float64."""
 
 import subprocess
 import sys
@@ -13,6 +13,7 @@ from test_solvers import (
     assert_near,
     dense,
     dense_ridge,
+    equations,
     random_matrix,
     residual_by_hand,
     sparse,
@@ -22,8 +23,6 @@ from test_solvers import (
 import pbos
 from pbos import InputError, PbosWarning, gpu
 from pbos.solvers import Ridge, choose_lam
-from pbos.subword_vectors import SubwordVectors
-from pbos.training import choose, make_index, make_weights
 
 torch = pytest.importorskip("torch")
 
@@ -38,13 +37,8 @@ def one_thread():
 
 
 @pytest.fixture(scope="module")
-def real(shared_data):
-    """The weights, penalties and targets of real words, as the default preset has them."""
-    vectors = pbos.WordVectors.read(shared_data / "vectors" / "minilm-en", limit=160)
-    chosen = choose("default", {})
-    index = make_index(pbos.WordCounts.from_ranks(vectors.words), vectors.words, chosen)
-    _, weights, penalty = make_weights(index, vectors.words, chosen, None)
-    return weights, penalty, vectors.vectors
+def real():
+    return equations(160, 160)
 
 
 @pytest.fixture
@@ -62,7 +56,7 @@ def without_torch(monkeypatch):
 @pytest.fixture
 def cuda_is_the_cpu(monkeypatch):
     """Take every device for PyTorch's CPU."""
-    monkeypatch.setattr(gpu, "find_device", lambda name, what: torch.device("cpu"))
+    monkeypatch.setattr(gpu, "find_device", lambda name: torch.device("cpu"))
 
 
 # Ridge regression -----------------------------------------------------------------------------------------------------
@@ -122,8 +116,8 @@ def test_it_stops_where_the_cpu_does(real):
     weights, penalty, targets = real
     ridge = Ridge(weights, penalty)
     for lam in (0.03, 0.003, 0.0003):
-        for dims in (slice(0, 32), slice(32, 64)):
-            some = targets[:, dims]  # as many as make two slices on the CPU
+        for dim in range(4):  # one at a time, as the CPU slices several in another way
+            some = targets[:, dim : dim + 1]
             expected = ridge.solve(some, lam, threads=1).report
             found = ridge.solve(some, lam, device="cpu").report
             assert abs(found["iterations"] - expected["iterations"]) <= 1
@@ -172,12 +166,13 @@ def test_the_equations_are_moved_once(real, monkeypatch):
     assert len(made) == 1
 
 
-def test_lam_is_chosen_as_on_the_cpu(real):
+def test_lam_is_chosen_as_on_the_cpu(real, monkeypatch):
+    monkeypatch.setattr(Ridge, "solve", tight(Ridge.solve))
     weights, penalty, targets = real
     expected, scores = choose_lam(weights, targets, penalty)
     found, found_scores = choose_lam(weights, targets, penalty, device="cpu")
     assert found == expected
-    assert found_scores == pytest.approx(scores, abs=0.01)
+    assert found_scores == pytest.approx(scores, abs=1e-3)
 
 
 def test_transposing():
@@ -200,38 +195,38 @@ VECTORS = np.random.default_rng(0).normal(size=(len(WORDS), 40)).astype(np.float
 
 @pytest.mark.parametrize("name", ["gpu", "cuda:", "cuda:one", "CUDA", "", "cuda:1:2", 3])
 def test_unknown_devices(name):
-    message = r"unknown device .*; choose cpu, cuda, mps or xpu, the second of several as in \"cuda:1\""
+    message = r"unknown device .*; choose cpu, cuda, mps or xpu, or one of several, as in \"cuda:1\""
     with pytest.raises(InputError, match=message):
         pbos.train((WORDS, VECTORS), device=name)
-    with pytest.raises(InputError, match=message):
-        pbos.load().embed(WORDS, device=name)
 
 
 @pytest.mark.parametrize("name", [None, "cpu", "cpu:0"])
 def test_the_cpu_needs_no_torch(name, without_torch):
-    assert gpu.find_device(name, "training") is None
+    model = pbos.train((WORDS, VECTORS), device=name)
+    assert model.subword_vectors.values.tobytes() == pbos.train((WORDS, VECTORS)).subword_vectors.values.tobytes()
+    assert "device" not in model.info["training"]
 
 
-def test_without_torch_training_goes_on_on_the_cpu(without_torch):
+def test_without_torch_training_falls_back_to_the_cpu(without_torch):
     expected = pbos.train((WORDS, VECTORS))
     message = (
         r'the device "cuda:1" needs PyTorch, which is not installed \(pip install "pbos\[torch\]"\); '
-        "training goes on on the CPU"
+        "training falls back to the CPU"
     )
     with pytest.warns(PbosWarning, match=message):
         model = pbos.train((WORDS, VECTORS), device="cuda:1")
-    assert model.vectors.values.tobytes() == expected.vectors.values.tobytes()
+    assert model.subword_vectors.values.tobytes() == expected.subword_vectors.values.tobytes()
     assert model.info == expected.info
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-def test_without_a_gpu_work_goes_on_on_the_cpu():
+def test_without_a_gpu_training_falls_back_to_the_cpu():
     expected = pbos.train((WORDS, VECTORS))
-    with pytest.warns(PbosWarning, match=r'PyTorch cannot use the device "cuda" \(.+\); training goes on on the CPU'):
+    with pytest.warns(
+        PbosWarning, match=r'PyTorch cannot use the device "cuda" \(.+\); training falls back to the CPU'
+    ):
         model = pbos.train((WORDS, VECTORS), device="cuda")
-    assert model.vectors.values.tobytes() == expected.vectors.values.tobytes()
-    with pytest.warns(PbosWarning, match=r'PyTorch cannot use the device "cuda" \(.+\); embedding goes on on the CPU'):
-        assert (model.embed(WORDS, device="cuda") == model.embed(WORDS)).all()
+    assert model.subword_vectors.values.tobytes() == expected.subword_vectors.values.tobytes()
 
 
 def test_a_device_without_sparse_products_cannot_be_used(monkeypatch):
@@ -247,7 +242,7 @@ def test_a_device_that_works():
 
 
 def test_sgd_has_no_device():
-    message = "device 'cuda' is for solver=\"ridge\" only: SGD takes one word after the other"
+    message = "device 'cuda' needs solver=\"ridge\": SGD takes one word after the other"
     with pytest.raises(InputError, match=message):
         pbos.train((WORDS, VECTORS), preset="pbos", device="cuda")
     pbos.train((WORDS, VECTORS), preset="pbos", epochs=1, device="cpu")
@@ -267,7 +262,7 @@ def test_training_on_a_device(settings, cuda_is_the_cpu, monkeypatch):
 def test_training_without_a_device_does_not_wait_for_torch():
     code = (
         "import sys, numpy, pbos; model = pbos.train({'high': [1.0], 'higher': [2.0]}, device='cpu'); "
-        "model.embed(['low'], device='cpu'); print('torch' in sys.modules)"
+        "print('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout == "False\n"
 
@@ -301,50 +296,3 @@ def test_the_command_line_knows_devices(run, vector_file):
     code, _, errors = run("train", vector_file, "--device", "gpu", "-o", "model")
     assert code == 2
     assert "unknown device 'gpu'" in errors
-
-
-# Embedding ------------------------------------------------------------------------------------------------------------
-
-
-def held_as(values, dtype):
-    return SubwordVectors(values).astype(dtype)
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float16", "int8"])
-@pytest.mark.parametrize("shape", MATRICES)
-def test_words_are_the_dense_product(dtype, shape):
-    random = np.random.default_rng(1)
-    matrix = random_matrix(random, **MATRICES[shape])
-    vectors = held_as(random.normal(size=(matrix.shape[1], 7)).astype(np.float32), dtype)
-    weights = sparse(matrix)
-    out = np.full((len(matrix), 7), np.nan, np.float32)
-    gpu.Embedder(vectors.values, vectors.scales, "cpu").compose(weights.indptr, weights.indices, weights.data, out)
-    assert_near(out, matrix @ vectors.to_float32().astype(np.float64), 1e-5)
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float16", "int8"])
-def test_a_row_that_is_not_there_counts_nothing(dtype):
-    """As with the kernels of the CPU: a damaged model must not read stray memory."""
-    vectors = held_as(np.array([[1, 2], [3, 4]], np.float32), dtype)
-    indptr, indices = np.array([0, 2, 3]), np.array([1, 2, 99], np.int32)
-    weights, out = np.array([0.5, 1, 1], np.float32), np.empty((2, 2), np.float32)
-    gpu.Embedder(vectors.values, vectors.scales, "cpu").compose(indptr, indices, weights, out)
-    assert out == pytest.approx(np.array([[1.5, 2], [0, 0]]), abs=0.02)
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float16", "int8"])
-def test_a_model_embeds_on_a_device(dtype, cuda_is_the_cpu, monkeypatch, recwarn):
-    monkeypatch.setattr(gpu, "WORDS", 3)
-    model = pbos.load().compress(dtype=dtype)
-    words = [*WORDS, "日本", "unfriendliest", "high" * 50]
-    expected = model.embed(words)
-    out = np.full_like(expected, np.nan)
-    assert model.embed(words, device="cuda", out=out) is out
-    assert_near(out, expected, 1e-5)
-    embedder = model._on_devices["cuda"]
-    assert embedder._values.numpy().dtype == dtype
-    model.embed(words, device="cuda", threads=2)
-    assert model._on_devices["cuda"] is embedder
-    assert not recwarn.list
-    assert_near(model.copy().embed(words, device="cuda"), expected, 1e-5)
-    assert model.embed([], device="cuda").shape == (0, model.dims)

@@ -1,9 +1,6 @@
 """The lattice against the enumeration of all segmentations."""
 
-import json
 import math
-import time
-import xml.etree.ElementTree as ET
 from collections import Counter
 
 import numpy as np
@@ -14,7 +11,8 @@ from hypothesis import strategies as st
 
 from pbos import InputError, Segmenter
 from pbos.lattice import Lattice
-from pbos.spelling import Spelling
+from pbos.settings import Spelling
+from pbos.subwords import Subwords
 
 UNSEEN = 0.01
 letters = st.text("abcé", min_size=1, max_size=9)
@@ -24,7 +22,7 @@ tables = st.dictionaries(st.text("abé", min_size=1, max_size=4), probs, max_siz
 
 @st.composite
 def cases(draw):
-    """A word, a table of probabilities, and a set of subwords that own a vector."""
+    """A word, a table of probabilities, and a set of subwords that have a vector."""
     table = draw(tables)
     word = draw(letters)
     spans = sorted({word[i:j] for i in range(len(word)) for j in range(i + 1, len(word) + 1)})
@@ -33,9 +31,9 @@ def cases(draw):
 
 
 def lattice_of(word, table, owners=frozenset(), uniform=False, unseen=UNSEEN):
-    index = oracle.index_of_table(table, set(owners))
     weighting = "uniform" if uniform else "posterior"
-    return Lattice(index.nodes, word, Spelling(normalization="none", weighting=weighting, unseen_char_prob=unseen))
+    spelling = Spelling(normalization="none", weighting=weighting, unseen_char_prob=unseen)
+    return Lattice(Subwords(oracle.index_of_table(table, owners), spelling), word)
 
 
 @given(cases())
@@ -111,7 +109,7 @@ def test_each_character_is_covered_with_total_posterior_one(case):
 def test_a_factor_for_each_character_changes_nothing(case, c):
     """p_s * c^len(s) has the same posteriors: every segmentation has the same characters."""
     word, table, owners = case
-    table = {**{ch: UNSEEN for ch in word}, **table}  # the floor is no part of the table
+    table = {**{ch: UNSEEN for ch in word}, **table}  # the floor is not part of the table
     scaled = {s: p * c ** len(s) for s, p in table.items()}
     first, second = lattice_of(word, table, owners).weights(), lattice_of(word, scaled, owners).weights()
     assert dict(first) == pytest.approx(dict(second), rel=1e-4, abs=1e-6)  # the scaled table is rounded to float32
@@ -137,7 +135,7 @@ def test_aba_by_hand():
         ("a", "ba"): 3,
         ("a", "b", "a"): 1,
     }
-    # a: 2 in a/b/a and 1 in each of the two halves; all: 3 + 6 + 6 + ... counted by place
+    # a: 2 in a/b/a and 1 in each of the two halves; all are counted by position
     expected = {"aba": 9 / 24, "a": 8 / 24, "ab": 3 / 24, "ba": 3 / 24, "b": 1 / 24}
     assert dict(lattice.weights()) == pytest.approx(expected, abs=1e-6)
 
@@ -157,7 +155,7 @@ def test_among_equals_the_longer_first_piece_comes_first():
 def test_no_underflow_at_any_length(length, unseen):
     """The known half of the word keeps its weights beside any number of unseen letters."""
     index = oracle.index_of_table({"a": 0.4, "b": 0.2, "ab": 0.1}, {"a", "b", "ab"})
-    lattice = Lattice(index.nodes, "ab" + "ż" * length, Spelling(unseen_char_prob=unseen))
+    lattice = Lattice(Subwords(index, Spelling(unseen_char_prob=unseen)), "ab" + "ż" * length)
     assert dict(lattice.weights()) == pytest.approx({"ab": 0.1 / 0.26, "a": 0.08 / 0.26, "b": 0.08 / 0.26}, rel=1e-6)
     assert lattice.coverage() == pytest.approx(2 / (length + 2))
     for n in (1, 2):
@@ -186,7 +184,7 @@ def test_long_words_agree_with_a_version_in_logarithms(length, table):
 
 
 def test_a_hundred_thousand_characters():
-    """Cost grows with the length, not its square (see benchmarks for the time)."""
+    """This would take hours if the cost grew with the square of the length."""
     segmenter = Segmenter.from_counts({"abra": 5, "cadabra": 3, "x": 1})
     word = "abracadabra" * 9091
     lattice = segmenter.lattice(word)
@@ -195,9 +193,7 @@ def test_a_hundred_thousand_characters():
     assert "".join(segmenter.sample(word, 1, seed=0)[0].pieces) == word
     assert sum(w for _, w in lattice.weights()) == pytest.approx(1)
     assert lattice.coverage() == 1
-    started = time.perf_counter()
-    segmenter.lattice("x" * 100_000).weights()
-    assert time.perf_counter() - started < 60  # a quadratic walk would take hours
+    assert segmenter.weights("x" * 100_000) == [("x", pytest.approx(1))]
 
 
 @pytest.mark.parametrize("word", ["👩‍👩‍👧", "नमस्ते", "東京都", "שלום", "a\u0301", "\U0010ffff", "\x00"])
@@ -213,7 +209,7 @@ def test_any_unicode(word):
 
 @st.composite
 def marked_cases(draw):
-    """A word that may hold punctuation, a table of probabilities, owners, and whether parts of words have marks too."""
+    """A word that may contain punctuation, whether it has inner marks, a table of probabilities, and owners."""
     word = draw(st.text("ab-<é", min_size=1, max_size=5).filter(lambda word: sum(map(word.count, "-<")) <= 2))
     inner = draw(st.booleans())
     text, _ = oracle.written(word, True, inner)
@@ -225,7 +221,7 @@ def marked_cases(draw):
 
 def marked_lattice(word, inner, table, owners=frozenset(), **settings):
     spelling = Spelling(normalization="none", boundaries=True, inner_boundaries=inner, **settings)
-    return Lattice(oracle.index_of_table(table, set(owners)).nodes, word, spelling)
+    return Lattice(Subwords(oracle.index_of_table(table, owners), spelling), word)
 
 
 @given(marked_cases())
@@ -239,7 +235,7 @@ def test_segmentations_are_without_marks_and_as_probable_as_all_ways_to_write_th
 
 
 @given(marked_cases(), st.integers(1, 6))
-def test_as_many_segmentations_as_asked_for_or_all_there_are(case, n):
+def test_n_segmentations_or_all_if_there_are_fewer(case, n):
     word, inner, table, _ = case
     expected = oracle.enumerate_letters(word, table, UNSEEN, True, inner)
     found = marked_lattice(word, inner, table).best(n)
@@ -299,45 +295,35 @@ def test_many_marks_do_not_hide_other_segmentations():
     assert sum(s.probability for s in found) == pytest.approx(1)  # each "ab" is one piece or two
 
 
-def test_boundaries_are_no_part_of_the_pieces_nor_of_the_coverage():
+def test_marks_are_not_part_of_the_pieces_nor_of_the_coverage():
     segmenter = Segmenter.from_counts({"ab": 1}, boundaries=True)
     assert segmenter.segment("ab")[0].pieces == ("ab",)
     assert segmenter.coverage("ab") == 1
     assert segmenter.coverage("zz") == 0
     assert segmenter.weights("zz") == []
     assert {"<ab>", "<a", "b>"} < set(dict(segmenter.weights("ab")))
-    with pytest.raises(InputError, match="word 0 is empty"):
-        segmenter.segment("")
-    with pytest.raises(InputError, match=r"word 0 \('a\\ud800'\) holds a lone surrogate, U\+D800 at 1"):
-        segmenter.segment("a\ud800")
 
 
-# Words and settings ---------------------------------------------------------------------------------------------------
+# Many words ----------------------------------------------------------------------------------------------------------
 
 
-def test_bad_input_is_refused():
-    segmenter = Segmenter.from_counts({"ab": 1})
+@pytest.mark.parametrize("boundaries", [False, True])
+def test_bad_input(boundaries):
+    segmenter = Segmenter.from_counts({"ab": 1}, boundaries=boundaries)
+    surrogate = r"word 0 \('a\\ud800'\) has a lone surrogate, U\+D800, at 1, which is not a character"
     for call, message in [
-        (lambda: segmenter.segment(""), "word 0 is empty"),
-        (lambda: segmenter.segment("a\ud800"), r"word 0 \('a\\ud800'\) holds a lone surrogate, U\+D800 at 1"),
+        (lambda: segmenter.segment(""), "word 0 is an empty string; drop such words"),
+        (lambda: segmenter.lattice(""), "word 0 is an empty string"),
+        (lambda: segmenter.segment("a\ud800"), surrogate),
+        (lambda: segmenter.entropy("a\ud800"), surrogate),
         (lambda: segmenter.segment("ab", 0), "n must be at least 1, got 0"),
-        (lambda: segmenter.sample("ab", -1), "must not be negative"),
-        (lambda: segmenter.sample(["ab"], -1), "must not be negative"),
-        (lambda: segmenter.sample(["ab", ""], 2), "word 1 is empty"),
-        (lambda: segmenter.lattice(3), "expected a word"),
+        (lambda: segmenter.sample("ab", -1), "must not be negative, got -1"),
+        (lambda: segmenter.sample(["ab"], -1), "must not be negative, got -1"),
+        (lambda: segmenter.sample(["ab", ""], 2), "word 1 is an empty string"),
+        (lambda: segmenter.lattice(3), "expected words"),
     ]:
         with pytest.raises(InputError, match=message):
             call()
-
-
-def test_many_words_at_once():
-    segmenter = Segmenter.from_counts({"ab": 2, "abc": 1})
-    words = ["ab", "abc", "cab"]
-    one_by_one = [segmenter.lattice(word).best(2) for word in words]
-    assert segmenter.segment(words, 2) == [segmenter.segment(word, 2) for word in words] == one_by_one
-    assert segmenter.weights(words) == [segmenter.weights(w) for w in words]
-    assert segmenter.entropy(words) == [segmenter.entropy(w) for w in words]
-    assert segmenter.coverage(words) == [segmenter.coverage(w) for w in words]
 
 
 @pytest.mark.parametrize("boundaries", [False, True])
@@ -350,25 +336,12 @@ def test_samples_of_many_words_come_as_often_as_they_are_probable(boundaries):
     n = 100 * k
     for at, word in enumerate(words[:4]):
         drawn = Counter(sample for samples in found[at::4] for sample in samples)
-        expected = {s.pieces: s.probability for s in segmenter.segment(word, 100)}  # held against the oracle above
+        expected = {s.pieces: s.probability for s in segmenter.segment(word, 100)}  # compared with the oracle above
         assert sum(expected.values()) == pytest.approx(1)
         for sample, times in drawn.items():
             p = expected[sample.pieces]
             assert sample.probability == pytest.approx(p, rel=1e-9)
             assert abs(times / n - p) <= 5 * math.sqrt(p * (1 - p) / n) + 2 / n
-    assert found[0] != found[3]  # the same word again is drawn anew
+    assert found[0] != found[3]  # a repeated word is drawn again
     assert segmenter.sample(words[:2], 0) == [[], []]
     assert segmenter.sample([], 3) == []
-
-
-def test_picture_and_plain_data():
-    lattice = Segmenter.from_counts({"a<b": 2, "&": 1}).lattice("a<b&")
-    root = ET.fromstring(lattice.svg())
-    texts = [e.text for e in root.iter("{http://www.w3.org/2000/svg}text") if e.get("class") == "letter"]
-    assert texts == list("a<b&")
-    arcs = list(root.iter("{http://www.w3.org/2000/svg}path"))
-    assert len(arcs) == sum(span.posterior >= 0.005 for span in lattice.spans)
-    assert lattice._repr_html_() == lattice.svg()
-    data = json.loads(json.dumps(lattice.to_dict()))
-    assert data["segmentations"][0]["pieces"] == list(lattice.best(1)[0].pieces)
-    assert "a<b&" in repr(lattice)

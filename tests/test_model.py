@@ -1,23 +1,25 @@
-"""The model: vectors, neighbors, threads, copies, smaller models."""
+"""The model: vectors, missing words, capitals, neighbors, threads, copies, smaller models."""
 
 import copy
+import functools
 import multiprocessing
 import os
 import pickle
 import subprocess
 import sys
+import unicodedata
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import oracle
-import pandas as pd
-import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import pbos
 from pbos import InputError
 from pbos.kernels.compose import compose
-from pbos.model import Model
+from pbos.model import Model, largest
 from pbos.subword_vectors import SubwordVectors
 
 UNKNOWN = "ЖЖЖ"  # no subword of the models here
@@ -41,33 +43,21 @@ def small(vectors):
     return pbos.train(vectors, preset="pbos", epochs=10)
 
 
-def by_hand(model, word):
-    """The vector of a word, from what all its segmentations say its subwords weigh, and their vectors."""
-    spelling, strings = model.spelling, list(model.index.strings())
-    probs = dict(zip(strings, model.index.probs[1:].tolist(), strict=True))
-    rows = {subword: row for subword, row in zip(strings, model.index.rows[1:].tolist(), strict=True) if row >= 0}
-    text, _ = oracle.written(word, spelling.boundaries, spelling.inner_boundaries)
-    how = spelling.weighting, spelling.start_weight, spelling.end_weight
-    weights = oracle.span_weights(text, probs, rows, spelling.unseen_char_prob, *how)
-    table = model.vectors.to_float32().astype(np.float64)
-    return sum((weight * table[rows[subword]] for subword, weight in weights.items()), np.zeros(model.dims))
-
-
 @pytest.mark.parametrize("word", ["abcabc", "hgfedcba", "a", "hhhhhhhhhh", "abXcd", "bada", "ab-cd", "-"])
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int8"])
 def test_vector_is_the_weighted_sum_of_subword_vectors(model, word, dtype, monkeypatch):
-    held = model.compress(dtype=dtype)
-    exact = by_hand(held, word)
-    assert np.linalg.norm(held[word] - exact) <= 1e-3 * np.linalg.norm(exact)  # dust is left out
-    assert held[word].dtype == np.float32
-    monkeypatch.setattr("pbos.subword_vectors.DUST", 0.0)
-    assert held[word] == pytest.approx(exact, abs=1e-5)
+    stored = model.compress(dtype=dtype)
+    exact = oracle.vector(stored, word)
+    assert np.linalg.norm(stored[word] - exact) <= 1e-3 * np.linalg.norm(exact)  # negligible vectors are left out
+    assert stored[word].dtype == np.float32
+    monkeypatch.setattr("pbos.subword_vectors.NEGLIGIBLE", 0.0)
+    assert pickle.loads(pickle.dumps(stored))[word] == pytest.approx(exact, abs=1e-5)
 
 
-def test_only_what_is_dust_is_left_out_of_a_sum(small):
-    """Vectors 1e-6 times as long as the others are dust, those 1e-3 times as long are not."""
+def test_only_negligible_vectors_are_left_out_of_a_sum(small):
+    """Vectors 1e-6 times as long as the others are negligible, those 1e-3 times as long are not."""
     for factor, matters in ((1e-6, False), (1e-3, True)):
-        values = small.vectors.values.copy()
+        values = small.subword_vectors.values.copy()
         values[::2] *= factor
         model = Model(small.index, small.spelling, SubwordVectors.of(values), small._packed_words)
         values = values.copy()
@@ -76,10 +66,10 @@ def test_only_what_is_dust_is_left_out_of_a_sum(small):
         assert np.array_equal(model["abcabc"], without["abcabc"]) is not matters
 
 
-def test_words_that_come_again_get_the_same_vectors(small, vectors):
+def test_repeated_words_get_the_same_vectors(small, vectors):
     words = [vectors.words[i % 7] for i in range(5000)]
     assert np.array_equal(small.embed(words), np.array([small[word] for word in words[:7]])[np.arange(5000) % 7])
-    with pytest.raises(InputError, match="word 4999 is empty"):
+    with pytest.raises(InputError, match="word 4999 is an empty string"):
         small.embed([*words[:-1], ""])
 
 
@@ -99,13 +89,9 @@ def test_batches_longer_than_a_chunk_do_not_depend_on_threads(small, vectors):
     assert np.array_equal(first[: len(vectors)], first[-len(vectors) :])
 
 
-@pytest.mark.parametrize("kind", [list, tuple, iter, np.array, pd.Series, pa.array])
-def test_embed_takes_what_people_have(small, kind):
-    assert np.array_equal(small.embed(kind(["abc", "cab"])), small.embed(["abc", "cab"]))
-
-
 def test_nothing_in_nothing_out(small):
     assert small.embed([]).shape == (0, 24)
+    assert small.embed([], missing="zeros").shape == (0, 24)
 
 
 def test_out(small):
@@ -118,13 +104,17 @@ def test_out(small):
             small.embed(["abc", "cab"], out=bad)
 
 
-def test_unknown_words_get_zeros_and_say_so(model):
+def test_words_without_a_known_subword(model):
+    """Zeros and nothing, never an error."""
     assert not model[UNKNOWN].any()
     assert model.coverage(UNKNOWN) == 0
     assert model.weights(UNKNOWN) == []
     assert model.similarity("abc", UNKNOWN) == 0
-    with pytest.raises(InputError, match="has no subword with a vector"):
-        model.neighbors(UNKNOWN)
+    assert model.similarity(UNKNOWN, ["abc", UNKNOWN]).tolist() == [0, 0]
+    assert model.neighbors(UNKNOWN) == []
+    assert [len(near) for near in model.neighbors([UNKNOWN, "abc"], 2)] == [0, 2]
+    assert UNKNOWN not in dict(model.neighbors("abc", 3, among=["bca", "cab", UNKNOWN])[:2])
+    assert model.explain(UNKNOWN).neighbors == []
 
 
 def test_exact_gives_training_words_their_vectors(model, small, vectors):
@@ -137,36 +127,313 @@ def test_exact_gives_training_words_their_vectors(model, small, vectors):
         small.embed(words, exact=True)
 
 
-def test_words(model, vectors):
-    assert model.words == vectors.words
-    assert len(model.words) == len(vectors)
+def test_training_words(model, vectors):
+    assert model.words == list(model) == vectors.words
+    assert len(model) == len(vectors)
+    assert model.dims == model.vector_size == 24
     assert vectors.words[0] in model
     assert "abcabcabcabc" not in model
     assert 3 not in model
 
 
-def test_neighbors_are_those_of_a_full_search(model, vectors):
-    query = "abcab"
+# One word and many ----------------------------------------------------------------------------------------------------
+
+MANY = ["abcab", "hgfedcba", UNKNOWN, "ab-cd", "a"]
+METHODS = {
+    "embed": lambda m, w: m.embed(w).tolist(),
+    "embed exact": lambda m, w: m.embed(w, exact=True).tolist(),
+    "[]": lambda m, w: m[w].tolist(),
+    "segment": lambda m, w: m.segment(w, 3),
+    "sample": lambda m, w: m.sample(w, 2, seed=1),
+    "weights": lambda m, w: m.weights(w),
+    "entropy": lambda m, w: m.entropy(w),
+    "coverage": lambda m, w: m.coverage(w),
+    "lattice": lambda m, w: m.lattice(w).spans if isinstance(w, str) else [one.spans for one in m.lattice(w)],
+    "explain": lambda m, w: m.explain(w).to_dict() if isinstance(w, str) else [one.to_dict() for one in m.explain(w)],
+    "neighbors": lambda m, w: m.neighbors(w, 4),
+    "similarity": lambda m, w: m.similarity(w, "abc"),
+}
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_one_word_answers_like_a_list_of_one(model, method):
+    ask = METHODS[method]
+    for word in MANY:
+        assert ask(model, word) == ask(model, [word])[0]
+    if method not in ("sample", "similarity", "neighbors"):  # by position; BLAS may round many rows differently
+        assert ask(model, MANY) == [ask(model, word) for word in MANY]
+    assert len(ask(model, [])) == 0
+
+
+# Missing words --------------------------------------------------------------------------------------------------------
+
+
+def pandas_column(**options):
+    return lambda words: pytest.importorskip("pandas").Series(words, **options)
+
+
+@pytest.mark.parametrize(
+    "column",
+    [list, tuple, iter, lambda words: np.array(words, object), pandas_column(), pandas_column(dtype="string")],
+    ids=["list", "tuple", "iterator", "NumPy", "pandas", "pandas string"],
+)
+@pytest.mark.parametrize("missing", [None, float("nan"), "pandas.NA", ""], ids=str)
+def test_missing_words(small, column, missing):
+    if missing == "pandas.NA":
+        missing = pytest.importorskip("pandas").NA
+    words = ["abc", missing, "cab", missing]
+    with pytest.raises(InputError, match=r"^word 1 is (missing \(.+\)|an empty string); drop such words, or "):
+        small.embed(column(words))
+    found = small.embed(column(words), missing="zeros")
+    assert not found[[1, 3]].any()
+    assert np.array_equal(found[[0, 2]], small.embed(["abc", "cab"]))
+    out = np.full((4, 24), np.nan, np.float32)
+    assert small.embed(column(words), missing="zeros", out=out) is out
+    assert np.array_equal(out, found)
+
+
+def test_missing_words_far_into_a_long_list(small, vectors):
+    words = [vectors.words[i % 200] for i in range(9000)]
+    for missing, message in ((None, "word 8765 is missing"), ("", "word 8765 is an empty string")):
+        words[8765] = missing
+        with pytest.raises(InputError, match=message):
+            small.embed(words)
+        assert not small.embed(words, missing="zeros")[8765].any()
+
+
+def test_missing_words_where_none_are_missing(model, vectors):
+    words = [*vectors.words[:5], UNKNOWN]
+    assert np.array_equal(model.embed(words, missing="zeros"), model.embed(words))
+    assert np.array_equal(model.embed(words, missing="zeros", exact=True), model.embed(words, exact=True))
+    assert not model.embed("", missing="zeros").any()
+    assert model.embed("", missing="zeros").shape == (24,)
+
+
+def test_given_vectors_beside_missing_words(model, vectors):
+    found = model.embed([vectors.words[3], None], missing="zeros", exact=True)
+    assert np.array_equal(found[0], vectors.vectors[3])
+    assert not found[1].any()
+
+
+@pytest.mark.parametrize("words", ["abc", ["abc"], ["abc", None], []])
+@pytest.mark.parametrize("missing", ["null", "drop", None, ""])
+def test_bad_values_of_missing(small, words, missing):
+    with pytest.raises(InputError, match=f"^unknown missing {missing!r}; choose one of: error, zeros$"):
+        small.embed(words, missing=missing)
+
+
+@pytest.mark.parametrize(
+    "method", ["embed", "segment", "sample", "weights", "entropy", "coverage", "lattice", "explain", "neighbors"]
+)
+def test_errors_name_the_position_of_a_bad_word(small, method):
+    for bad, message in {
+        None: "is missing",
+        float("nan"): "is missing",
+        "": "is an empty string",
+        "a\ud800": "has a lone surrogate",
+        3: "is not a str but int",
+    }.items():
+        with pytest.raises(InputError, match=f"^word 2 .*{message}"):
+            getattr(small, method)(["abc", "cab", bad, "a"])
+
+
+# Capitals -------------------------------------------------------------------------------------------------------------
+
+
+def test_capitals_matter_unless_folded():
+    words = ["House", "house", "STRASSE", "Straße"]
+    cased = pbos.train((words, np.eye(4)), preset="pbos", epochs=300)
+    for row, word in enumerate(words):
+        assert cased[word] == pytest.approx(np.eye(4)[row], abs=0.1)
+        assert word in cased
+    assert "HOUSE" not in cased
+    assert cased.segment("House")[0].pieces == ("House",)
+    with pytest.warns(pbos.PbosWarning, match="2 words equal an earlier one after casefold normalization"):
+        folded = pbos.train((words, np.eye(4)), preset="pbos", epochs=300, normalization="casefold")
+    assert folded.words == ["house", "strasse"]
+    for word in ("house", "House", "HOUSE", "hOuSe"):
+        assert np.array_equal(folded[word], folded["house"])
+        assert word in folded
+        assert folded.segment(word) == folded.segment("house")
+        assert folded.neighbors(word) == [("strasse", pytest.approx(folded.similarity("house", "STRAẞE")))]
+    assert folded["HOUSE"] == pytest.approx(np.eye(4)[0], abs=0.1)
+    assert folded["straße"] == pytest.approx(np.eye(4)[2], abs=0.1)
+
+
+@given(st.text("aAeEéÉßẞǅİıſ\u0301", min_size=1, max_size=6))
+def test_words_that_are_equal_after_folding_are_equal(word):
+    model = folding_model()
+    expected = unicodedata.normalize("NFC", word.casefold())
+    assert np.array_equal(model[word], model[expected])
+    assert model.lattice(word).word == expected
+    assert "".join(model.segment(word)[0].pieces) == expected
+
+
+@functools.cache
+def folding_model():
+    return pbos.train({"aé": [1.0], "éa": [2.0], "ass": [3.0]}, normalization="casefold", lam=0.1)
+
+
+# Neighbors ------------------------------------------------------------------------------------------------------------
+
+
+def unit(matrix):
+    norms = np.linalg.norm(matrix, axis=-1, keepdims=True)
+    return matrix / np.where(norms > 0, norms, 1)
+
+
+def full_search(query, words, rows, left_out=()):
+    """All words by cosine, nearest first; of equal ones the first."""
+    cosines = unit(rows.astype(np.float64)) @ unit(np.asarray(query, np.float64))
+    order = np.argsort(-cosines.astype(np.float32), kind="stable")
+    return [(words[i], cosines[i]) for i in order if words[i] not in left_out]
+
+
+def assert_near(found, expected):
+    """The same cosines in the same order; the same words, but for those that are equally near."""
+    assert [cosine for _, cosine in found] == pytest.approx([cosine for _, cosine in expected], abs=1e-5)
+    assert all(isinstance(cosine, float) for _, cosine in found)
+    for (word, _), (other, cosine) in zip(found, expected, strict=True):
+        if word != other:
+            assert dict(expected).get(word, expected[-1][1]) == pytest.approx(cosine, abs=1e-5)
+
+
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize("n", [0, 1, 7, 10_000])
+def test_neighbors_are_those_of_a_full_search(model, vectors, n, exact):
+    rows = model.embed(vectors.words, exact=exact)
+    for query in ("abcab", vectors.words[0]):
+        expected = full_search(model.embed(query, exact=exact), vectors.words, rows, {query})[:n]
+        assert_near(model.neighbors(query, n, exact=exact), expected)
+    vector = np.random.default_rng(1).normal(size=24)
+    for kind in (np.float64, np.float32):
+        found = model.neighbors(vector.astype(kind), n, exact=exact)
+        assert_near(found, full_search(vector, vectors.words, rows)[:n])
+
+
+def test_neighbors_of_many_words_and_of_a_matrix(model, vectors):
+    """More than are compared at a time."""
     rows = model.embed(vectors.words)
-    cosines = rows @ model[query] / (np.linalg.norm(rows, axis=1) * np.linalg.norm(model[query]) + 1e-30)
-    order = [i for i in np.argsort(-cosines, kind="stable") if vectors.words[i] != query][:7]
-    found = model.neighbors(query, n=7)
-    assert [word for word, _ in found] == [vectors.words[i] for i in order]
-    assert [cosine for _, cosine in found] == pytest.approx(cosines[order], abs=1e-5)
-    known = vectors.words[0]
-    assert known not in dict(model.neighbors(known, n=len(vectors)))
-    assert len(model.neighbors(known, n=10_000)) == len(vectors) - 1
+    queries = [*vectors.words[:130], "abcabc"]
+    found = model.neighbors(queries, 5)
+    assert len(found) == len(queries)
+    for query, near in zip(queries, found, strict=True):
+        assert_near(near, full_search(model[query], vectors.words, rows, {query})[:5])
+    matrix = np.random.default_rng(2).normal(size=(131, 24)).astype(np.float32)
+    for vector, near in zip(matrix, model.neighbors(matrix, 5), strict=True):
+        assert_near(near, full_search(vector, vectors.words, rows)[:5])
+    assert model.neighbors(matrix[:0]) == []
+
+
+def test_zero_vectors_have_no_neighbors(model):
+    assert model.neighbors(np.zeros(24)) == []
+    assert model.neighbors(positive=["abc"], negative=["abc"]) == []
+
+
+def test_neighbors_among_words_of_ones_own(model, vectors):
+    words = ["abab", "cdcd", vectors.words[0], "hhh", UNKNOWN]
+    rows = model.embed(words)
+    assert_near(model.neighbors("abc", 9, among=words), full_search(model["abc"], words, rows))
+    assert_near(model.neighbors("abab", 9, among=iter(words)), full_search(model["abab"], words, rows, {"abab"}))
+    given_rows = model.embed(words, exact=True)
+    found = model.neighbors("abc", 2, among=np.array(words), exact=True)
+    assert_near(found, full_search(model["abc"], words, given_rows)[:2])
+    assert model.neighbors("abc", among=[]) == []
+    assert model.neighbors(["abc", "cab"], among=["abc"])[0] == []
+
+
+def test_the_word_asked_about_is_left_out_however_often_it_is_among_the_others(small):
+    words = ["abc", "abc", "abc", "cab", "dede"]
+    for n in (1, 2, 5):
+        expected = full_search(small["abc"], words, small.embed(words), {"abc"})[:n]
+        assert_near(small.neighbors("abc", n, among=words), expected)
+
+
+@given(st.lists(st.sampled_from([-0.5, 0.0, 0.25, 0.5, 1.0]), max_size=20), st.integers(-2, 25))
+def test_of_equal_values_the_first_are_the_largest(values, n):
+    expected = sorted(range(len(values)), key=lambda at: -values[at])[: max(n, 0)]
+    assert largest(np.array(values, np.float32), n) == expected
+
+
+def test_neighbors_by_sums_and_differences(model, vectors):
+    rows, extra = model.embed(vectors.words), np.random.default_rng(3).normal(size=24).astype(np.float32)
+    cases = [
+        (["abc", "cab"], None, {"abc", "cab"}),
+        (["abc", "cab"], ["dede"], {"abc", "cab", "dede"}),
+        ("abc", "dede", {"abc", "dede"}),
+        (["abc", extra], [], {"abc"}),
+        (extra, ["dede"], {"dede"}),
+        (None, ["abc"], {"abc"}),
+        ([vectors.words[0], vectors.words[1]], [vectors.words[2]], set(vectors.words[:3])),
+    ]
+    for positive, negative, asked in cases:
+        query = np.zeros(24)
+        for sign, items in ((1, positive), (-1, negative)):
+            items = [] if items is None else [items] if isinstance(items, (str, np.ndarray)) else items
+            for item in items:
+                query += sign * (unit(model[item].astype(float)) if isinstance(item, str) else item)
+        found = model.neighbors(positive=positive, negative=negative, n=6)
+        assert_near(found, full_search(query, vectors.words, rows, asked)[:6])
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_neighbors_are_those_of_gensim(model, vectors, exact):
+    gensim = pytest.importorskip("gensim.models")
+    keyed = gensim.KeyedVectors(24)
+    keyed.add_vectors(vectors.words, model.embed(vectors.words, exact=exact))
+    a, b, c = vectors.words[:3]
+    for positive, negative in (([a], []), ([a, b], []), ([a, b], [c]), ([a, keyed[b]], [c])):
+        expected = keyed.most_similar(positive=positive, negative=negative, topn=8)
+        assert_near(model.neighbors(positive=positive, negative=negative, n=8, exact=exact), expected)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({}, "neighbors needs words or vectors, or positive and negative ones, not both"),
+        ({"words": "a", "positive": ["b"]}, "not both"),
+        ({"words": "a", "n": -1}, "n must not be negative, got -1"),
+        ({"words": np.zeros(3)}, r"expected a word or a vector of 24 numbers, got shape \(3,\)"),
+        ({"words": np.zeros((2, 3))}, r"expected a word or a vector of 24 numbers, got shape \(3,\)"),
+        ({"positive": [np.zeros(3)]}, r"got shape \(3,\)"),
+        ({"words": ["a", ""]}, "word 1 is an empty string"),
+        ({"words": ["a", None]}, "word 1 is missing"),
+        ({"words": "a", "among": ["a", ""]}, "word 1 is an empty string"),
+    ],
+)
+def test_bad_arguments_of_neighbors(small, arguments, message):
+    with pytest.raises(InputError, match=message):
+        small.neighbors(**arguments)
+
+
+def test_given_vectors_must_be_there_for_exact_neighbors(small):
+    with pytest.raises(InputError, match="keep_targets=True"):
+        small.neighbors("abc", exact=True)
 
 
 def test_similarity(model):
-    a, b = model["abc"], model["cabba"]
-    assert model.similarity("abc", "cabba") == pytest.approx(a @ b / np.linalg.norm(a) / np.linalg.norm(b), abs=1e-5)
-    assert model.similarity(["abc", "abc"], ["cabba", "abc"]) == pytest.approx([model.similarity("abc", "cabba"), 1])
-    with pytest.raises(InputError, match="as many first words as second ones, got 1 and 2"):
-        model.similarity(["a"], ["a", "b"])
+    def by_hand(first, second):
+        return float(unit(model[first].astype(float)) @ unit(model[second].astype(float)))
+
+    assert model.similarity("abc", "cabba") == pytest.approx(by_hand("abc", "cabba"), abs=1e-5)
+    assert isinstance(model.similarity("abc", "cabba"), float)
+    assert model.similarity(["abc", "abc"], ["cabba", "abc"]) == pytest.approx([by_hand("abc", "cabba"), 1], abs=1e-5)
+    others = ["cabba", "abc", "dede"]
+    expected = [by_hand("abc", other) for other in others]
+    for found in (model.similarity("abc", others), model.similarity(others, "abc")):
+        assert found.shape == (3,)
+        assert found == pytest.approx(expected, abs=1e-5)
+    assert model.similarity("abc", []).shape == model.similarity([], []).shape == (0,)
+    for first, second in ((["a"], ["a", "b"]), (["a", "b"], ["a"])):
+        message = f"as many first words as second ones, got {len(first)} and {len(second)}"
+        with pytest.raises(InputError, match=message):
+            model.similarity(first, second)
 
 
-@pytest.mark.parametrize("clone", [lambda m: pickle.loads(pickle.dumps(m)), copy.copy, copy.deepcopy, pbos.Model.copy])
+# Copies, threads, processes -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("clone", [lambda m: pickle.loads(pickle.dumps(m)), copy.copy, copy.deepcopy])
 def test_copies_are_by_content(model, clone, vectors):
     other = clone(model)
     words = [*vectors.words, "abcabcabc"]
@@ -184,8 +451,19 @@ def test_pickle_does_not_need_the_file(small, tmp_path):
     assert np.array_equal(pickle.loads(content)["abcabc"], small["abcabc"])
 
 
+def test_the_pickle_does_not_grow_with_use(vectors):
+    model = pbos.train(vectors, lam=0.1, keep_targets=True)
+    before = pickle.dumps(model)
+    model.embed(vectors.words)
+    model.neighbors("abcab")
+    model.explain("abcab").to_dict()
+    model.embed("abcab", exact=True)
+    assert "abcab" not in model
+    assert pickle.dumps(model) == before
+
+
 def test_many_threads_at_once(small, vectors):
-    fresh = small.copy()  # whose caches are empty
+    fresh = copy.copy(small)  # with empty caches
     expected = small.embed(vectors.words)
 
     def use(i):
@@ -213,7 +491,7 @@ def test_other_processes(small, method):
 
 
 def test_embedding_releases_the_gil(small, vectors):
-    """While a long call runs in another thread, this one goes on counting."""
+    """While a long call runs in another thread, this one keeps counting."""
     words = vectors.words * 200
     small.embed(words[:10])
     with ThreadPoolExecutor(1) as pool:
@@ -230,7 +508,7 @@ def test_kernels_run_as_plain_python_too(model, tmp_path):
     code = (
         "import pbos, sys; m = pbos.load(sys.argv[1]); "
         "print(m['abcab'].tolist(), m.segment('abcab', 3), m.sample('abcab', 2, seed=1), m.entropy('abcab'), "
-        "m.compress(min_count=2, dtype='int8')['abcab'].tolist(), m.compress(dtype='float16')['abcab'].tolist())"
+        "m.compress(min_vector_words=2, dtype='int8')['abcab'].tolist(), m.compress(dtype='float16')['abcab'].tolist())"
     )
 
     def output(**environment):
@@ -243,41 +521,28 @@ def test_kernels_run_as_plain_python_too(model, tmp_path):
 # -- smaller models ----------------------------------------------------------------------------------------------------
 
 
-def test_min_count_drops_what_few_words_hold(small, vectors):
-    pruned = small.compress(min_count=5)
-    assert set(pruned.index.strings()) == {
-        s for s in small.index.strings() if sum(s in word for word in vectors.words) >= 5
-    }
-    strings = ["", *pruned.index.strings()]
-    before, after = small.vectors.to_float32(), pruned.vectors.to_float32()
-    for row, node in enumerate(pruned.index.owners()):
-        assert np.array_equal(after[row], before[small.index.rows[small.index.find(strings[node])]])
-    assert pruned["abcab"] == pytest.approx(by_hand(pruned, "abcab"), abs=1e-6)
-
-
-def test_min_count_keeps_the_vectors_that_subwords_share(vectors):
-    model = pbos.train(vectors)
-    pruned = model.compress(min_count=5)
-    strings = ["", *pruned.index.strings()]
-    marked = [f"<{word}>" for word in vectors.words]
-    expected = {s for s in model.index.strings() if sum(s in word for word in marked) >= 5} - {"<", ">"}
-    assert {strings[node] for node in pruned.index.owners()} == expected
-    before, after = model.vectors.to_float32(), pruned.vectors.to_float32()
-    for node in pruned.index.owners():
-        row = model.index.rows[model.index.find(strings[node])]
-        assert np.array_equal(after[pruned.index.rows[node]], before[row])
-    assert len(after) == len({model.index.rows[model.index.find(s)] for s in expected})
-    assert pruned["abcab"] == pytest.approx(by_hand(pruned, "abcab"), abs=1e-6)
+@pytest.mark.parametrize("preset", ["pbos", "default"])
+def test_min_vector_words_drops_rare_subwords(preset, vectors):
+    model = pbos.train(vectors, preset=preset, epochs=5, lam=0.1)
+    pruned = model.compress(min_vector_words=5)
+    marked = [f"<{word}>" if model.spelling.boundaries else word for word in vectors.words]
+    rows, kept_rows = oracle.rows_of(model.index), oracle.rows_of(pruned.index)
+    assert set(kept_rows) == {s for s in rows if sum(s in word for word in marked) >= 5}
+    before, after = model.subword_vectors.to_float32(), pruned.subword_vectors.to_float32()
+    for subword, row in kept_rows.items():
+        assert np.array_equal(after[row], before[rows[subword]])
+    assert len(after) == len({rows[subword] for subword in kept_rows})  # subwords still share their vectors
+    assert pruned["abcab"] == pytest.approx(oracle.vector(pruned, "abcab"), abs=1e-6)
 
 
 def test_dtypes_are_near_and_small(small, vectors):
     full = small.embed(vectors.words)
-    for dtype, bytes_a_row, tolerance in (("float16", 48, 2e-3), ("int8", 28, 2e-2)):
-        held = small.compress(dtype=dtype)
-        assert held.vectors.nbytes == bytes_a_row * len(held.vectors)
-        assert np.abs(held.embed(vectors.words) - full).max() < tolerance * np.abs(full).max()
-        again = held.compress(dtype=dtype)
-        assert np.array_equal(again.vectors.values, held.vectors.values)
+    for dtype, row_bytes, tolerance in (("float16", 48, 2e-3), ("int8", 28, 2e-2)):
+        stored = small.compress(dtype=dtype)
+        assert stored.subword_vectors.nbytes == row_bytes * len(stored.subword_vectors)
+        assert np.abs(stored.embed(vectors.words) - full).max() < tolerance * np.abs(full).max()
+        again = stored.compress(dtype=dtype)
+        assert np.array_equal(again.subword_vectors.values, stored.subword_vectors.values)
 
 
 def test_dims_keep_the_largest_part(model, vectors):
@@ -298,8 +563,8 @@ def test_dims_keep_the_largest_part(model, vectors):
         ({"dims": 0}, "dims must be between 1 and the model's 24, got 0"),
         ({"dims": 25}, "got 25"),
         ({"dtype": "int4"}, "unknown dtype 'int4'"),
-        ({"min_count": 0}, "min_count must be at least 1"),
-        ({"min_count": 1000}, "min_count 1000 would leave no subword"),
+        ({"min_vector_words": 0}, "min_vector_words must be at least 1, got 0"),
+        ({"min_vector_words": 1000}, "min_vector_words 1000 leaves no subword; use a smaller number"),
     ],
 )
 def test_what_cannot_be_compressed(small, options, message):
@@ -307,7 +572,7 @@ def test_what_cannot_be_compressed(small, options, message):
         small.compress(**options)
 
 
-def test_float16_refuses_what_it_cannot_hold():
+def test_numbers_too_large_for_float16():
     model = pbos.train((["ab"], np.array([[1e6]])), lam=1e-3)
     with pytest.raises(InputError, match="does not fit float16"):
         model.compress(dtype="float16")

@@ -6,11 +6,13 @@ import sys
 
 import numpy as np
 import pytest
+import samples
 
-import pbos
 from pbos import InputError
-from pbos.solvers import LAMS, SLICE, Ridge, choose_lam, order_of_words, row_cosines, sgd
-from pbos.training import PRESETS, make_index, make_weights
+from pbos.settings import Preset
+from pbos.solvers import SLICE, Ridge, choose_lam, order_of_words, row_cosines, sgd
+from pbos.text import encode
+from pbos.training import Run, counted_words, make_index, make_weights
 from pbos.weights import Weights
 
 TIGHT = {"tolerance": 1e-7, "max_iterations": 2000}
@@ -30,7 +32,7 @@ def dense(weights):
 
 
 def assert_near(found, expected, share=1e-4):
-    """No number is off by more than a share of the largest."""
+    """No number is off by more than this share of the largest."""
     assert found.shape == expected.shape
     assert np.abs(found - expected).max(initial=0) <= share * np.abs(expected).max(initial=1e-9)
 
@@ -73,15 +75,19 @@ MATRICES = {
 }
 
 
-@pytest.fixture(scope="module", params=[False, True], ids=["apart", "merged"])
-def real(request, shared_data):
-    """The weights, penalties and targets of real words, as the default preset has them."""
-    vectors = pbos.WordVectors.read(shared_data / "vectors" / "minilm-en", limit=160 if request.param else 60)
-    chosen = pbos.training.choose("default", {"merge": request.param})
-    index = make_index(pbos.WordCounts.from_ranks(vectors.words), vectors.words, chosen)
-    _, weights, penalty = make_weights(index, vectors.words, chosen, None)
+def equations(n_words, dims, **settings):
+    """The weights, penalties and targets of English words, as the default preset has them."""
+    vectors, run = samples.english_vectors(n_words, dims), Run(Preset.named("default", settings))
+    codes = encode(vectors.words, run.preset)
+    counted = counted_words(samples.english_counts(n_words), vectors.words, run.preset)
+    _, weights, penalty = make_weights(make_index(counted, codes, run), codes, run)
     assert penalty.max() > penalty.min()
     return weights, penalty, vectors.vectors
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["apart", "merged"])
+def real(request):
+    return equations(160 if request.param else 60, 160, merge=request.param)
 
 
 @pytest.mark.parametrize("shape", MATRICES)
@@ -102,7 +108,7 @@ def test_ridge_is_the_dense_solution(shape, dims, with_penalty):
         assert solution.report["residual"] <= 1e-6
 
 
-def test_where_memory_is_short_fewer_dimensions_are_solved_side_by_side(monkeypatch):
+def test_fewer_dimensions_are_solved_together_if_memory_is_short(monkeypatch):
     random = np.random.default_rng(7)
     matrix = random_matrix(random, private=5)
     targets = random.normal(size=(len(matrix), 20)).astype(np.float32)
@@ -126,7 +132,7 @@ def test_ridge_on_real_words_is_the_dense_solution(real, lam):
 
 
 def residual_by_hand(matrix, targets, lam, penalty, vectors, dims=slice(None)):
-    """The equations that are left when private columns are solved for: A'D(T - A S) = lam P S, D = lam / (lam + b²)."""
+    """The equations without private columns: A'D(T - A S) = lam P S, D = lam / (lam + b²)."""
     scaled, vectors = matrix / np.sqrt(penalty), vectors.astype(np.float64) * np.sqrt(penalty)[:, None]
     private = (matrix != 0).sum(axis=0) == 1
     shares = lam / (lam + (scaled[:, private] ** 2).sum(axis=1, keepdims=True))
@@ -152,7 +158,7 @@ def test_the_residual_is_what_is_left_of_the_equations(real, stop, least, most):
     assert solution.report["residual"] == pytest.approx(found, rel=0.01)
     assert least <= solution.report["residual"] <= most
     assert solution.report["iterations"] <= stop.get("max_iterations", 100)
-    if "max_iterations" not in stop:  # every slice of the dimensions gets there by itself
+    if "max_iterations" not in stop:  # every slice of the dimensions gets there
         for first in range(0, targets.shape[1], SLICE):
             some = slice(first, first + SLICE)
             assert residual_by_hand(dense(weights), targets, lam, penalty, solution.vectors, some) <= most * 1.01
@@ -180,8 +186,8 @@ def test_the_order_of_words_and_columns_does_not_matter(real):
     assert sorted(order_of_words(weights)) == list(range(len(weights)))
 
 
-def test_a_weight_of_zero_is_none():
-    """One too small for float32 becomes 0; its column must not get the vector of another."""
+def test_a_weight_of_zero():
+    """A weight too small for float32 becomes 0; its column must not get the vector of another."""
     weights = Weights(np.array([0, 2, 4]), np.array([0, 1, 0, 2], np.int32), np.array([1, 0, 1, 0.5], np.float32), 3)
     targets = np.eye(2, dtype=np.float32)
     expected = dense_ridge(dense(weights), targets, 0.1)
@@ -201,7 +207,7 @@ def test_ridge_runs_as_plain_python_too():
         "import numpy as np, pbos; random = np.random.default_rng(0); "
         "words = ['high', 'higher', 'low', 'lower', 'x-ray', 'slow']; "
         "model = pbos.train((words, random.normal(size=(6, 3))), max_vectors=9); "
-        "print(model.info, model.vectors.values.tolist(), model.index.rows.tolist(), model.index.probs.tolist())"
+        "print(model.info, model.subword_vectors.values.tolist(), [a.tolist() for a in model.index.arrays])"
     )
     assert output_of(code, NUMBA_DISABLE_JIT="1") == output_of(code)
 
@@ -242,8 +248,8 @@ def test_sgd_on_real_words_is_the_plain_loop(real):
     assert_near(found, plain_sgd(dense(weights), targets[:, :40], 10, 1.0, 2), 1e-5)
 
 
-def test_dust_is_not_trained():
-    """Weights that are next to nothing beside the largest of their row; what is small everywhere is no dust."""
+def test_negligible_weights_are_not_trained():
+    """Weights are negligible compared with the largest of their row; rows of small weights are kept."""
     matrix = np.array([[0.5, 1e-6, 2e-6, 0.0], [1e-6, 1e-6, 3e-6, 2e-6], [0.0, 0.0, 0.0, 0.3]])
     targets = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], np.float32)
     kept = np.where(matrix == [[0, 1e-6, 0, 0], [9] * 4, [9] * 4], 0, matrix)
@@ -260,7 +266,7 @@ def test_sgd_runs_as_plain_python_too():
         "import numpy as np, pbos; random = np.random.default_rng(0); "
         "words = ['high', 'higher', 'low', 'lower', 'x-ray', 'slow']; "
         "model = pbos.train((words, random.normal(size=(6, 19))), preset='pbos', epochs=3, threads=2); "
-        "print(model.info, model.vectors.values.tolist(), model.index.rows.tolist(), model.index.probs.tolist())"
+        "print(model.info, model.subword_vectors.values.tolist(), [a.tolist() for a in model.index.arrays])"
     )
     assert output_of(code, NUMBA_DISABLE_JIT="1") == output_of(code)
 
@@ -269,10 +275,7 @@ def test_sgd_runs_as_plain_python_too():
 
 
 def cosines_by_hand(matrix, targets, penalty, grid, seed):
-    """The cosines of words set aside with what dense solutions for the others make of them, for each lam.
-
-    Both are seen from the mean of the others.
-    """
+    """The cosines of held-out words with dense solutions for the others, around their mean, for each lam."""
     random = np.random.default_rng(seed)
     n = len(matrix)
     hidden = random.choice(n, min(max(n // 20, 1), 5000), replace=False)
@@ -300,7 +303,7 @@ def chosen_by_hand(cosines):
 
 @pytest.mark.parametrize("dims", [8, 32, 60])
 @pytest.mark.parametrize("seed", [0, 1])
-def test_lam_is_chosen_by_words_set_aside(dims, seed, monkeypatch):
+def test_lam_is_chosen_on_held_out_words(dims, seed, monkeypatch):
     monkeypatch.setattr(Ridge, "solve", tight(Ridge.solve))
     random = np.random.default_rng(dims)
     matrix = random_matrix(random, words=200, shared=60, private=50, empty_words=3)
@@ -331,10 +334,10 @@ def test_the_usual_tolerance_is_enough_to_choose_by(real):
     assert best == chosen_by_hand(cosines)
 
 
-def test_words_to_choose_by_may_have_no_vector_at_all():
+def test_held_out_words_may_have_no_vector():
     targets = np.array([[1, 0], [-1, 0], [0, 1], [0, -1]], np.float32)
     best, scores = choose_lam(sparse(np.zeros((4, 2))), targets, grid=(2.0, 1.0, 3.0))
-    assert best == 1  # where nothing can be told, the smallest
+    assert best == 1  # the smallest, since none is better
     assert len(set(scores.values())) == 1
 
 
@@ -342,8 +345,3 @@ def test_cosines_of_rows():
     left = np.array([[1, 0], [3, 4], [0, 0], [1, 1]], np.float32)
     right = np.array([[0, 2], [6, 8], [1, 1], [-2, -2]], np.float32)
     assert row_cosines(left, right) == pytest.approx([0, 1, 0, -1])
-
-
-def test_the_default_tries_several_orders_of_magnitude():
-    assert PRESETS["default"].lam == "auto"
-    assert max(LAMS) / min(LAMS) > 99

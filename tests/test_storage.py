@@ -1,4 +1,4 @@
-"""The model folder: format, checks, whole or not at all."""
+"""The model folder: format, checks, saved completely or not at all."""
 
 import contextlib
 import json
@@ -14,11 +14,12 @@ import time
 from pathlib import Path
 
 import numpy as np
+import oracle
 import pytest
 from safetensors.numpy import load_file, save_file
 
 import pbos
-from pbos import ModelError, files, storage
+from pbos import ModelError, Segmenter, files, storage
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -58,7 +59,7 @@ def test_round_trip(dtype, preset, tmp_path):
 
 def test_the_file_is_what_the_safetensors_library_reads(folder):
     tensors = load_file(folder / "model.safetensors")
-    mapped = storage.map_tensors(folder / "model.safetensors", storage.LAYOUTS[2])
+    mapped = storage.map_tensors(folder / "model.safetensors")
     assert tensors.keys() == mapped.keys()
     for name, array in tensors.items():
         assert np.array_equal(array, mapped[name])
@@ -71,32 +72,33 @@ def test_loading_maps_and_copies_nothing(folder):
     assert not any(array.flags.owndata for array in pbos.load(folder).index.arrays)
 
 
-@pytest.mark.parametrize("version", [1, 2])
-def test_golden_folders_load(version):
-    """Written when the format was new; every later version must read it and give these numbers."""
-    model = pbos.load(GOLDEN / f"model-v{version}")
-    expected = json.loads((GOLDEN / f"model-v{version}.json").read_text(encoding="utf-8"))
+def test_the_golden_folder_loads():
+    """Every later version has to load model-v1, which the first version 1 wrote, and give the numbers of model-v1.json.
+
+    The recipe, whose expected vectors are those of the enumeration of all segmentations (`oracle.vector`):
+
+        words = ["high", "higher", "highest", "low", "lower", "x-ray", "straße", "東京", "naïve"]
+        targets = np.random.default_rng(1).normal(size=(len(words), 5)).astype(np.float32)
+        model = pbos.train((words, targets), lam=0.01, keep_targets=True).compress(dtype="int8")
+        model.save("tests/golden/model-v1")
+    """
+    model = pbos.load(GOLDEN / "model-v1")
+    expected = json.loads((GOLDEN / "model-v1.json").read_text(encoding="utf-8"))
     assert model.words == expected["words"]
+    assert model.subword_vectors.dtype == expected["dtype"]
     for word, vector in expected["vectors"].items():
-        assert np.linalg.norm(model[word] - vector) <= 1e-3 * np.linalg.norm(vector)  # as near as any version comes
+        assert np.linalg.norm(model[word] - vector) <= 1e-3 * np.linalg.norm(vector)  # negligible parts are left out
+    assert model.embed(expected["words"], exact=True) == pytest.approx(np.array(expected["targets"]), abs=1e-6)
     for word, pieces in expected["segmentations"].items():
         assert list(model.segment(word)[0].pieces) == pieces
+    assert Segmenter.load(GOLDEN / "model-v1").segment("highest") == model.segment("highest")
 
 
-def test_a_folder_of_format_1_is_saved_as_format_2(tmp_path):
-    old = pbos.load(GOLDEN / "model-v1")
-    old.save(tmp_path / "m")
-    new = pbos.load(tmp_path / "m")
-    assert json.loads((tmp_path / "m" / "config.json").read_text(encoding="utf-8"))["format_version"] == 2
-    given = load_file(GOLDEN / "model-v1" / "model.safetensors")
-    assert load_file(tmp_path / "m" / "model.safetensors")["words.offsets"].dtype == np.uint32
-    assert np.array_equal(new.index.code_points, given["index.labels"])
-    assert np.array_equal(new.index.probs, given["index.probs"])
-    assert np.array_equal(new.index.rows, given["index.rows"])
-    ends = np.concatenate([[1], 1 + np.cumsum(np.bincount(new.index.parents()[1:], minlength=len(new.index) + 1))])
-    assert np.array_equal(ends, given["index.first_child"])
-    words = [*old.words, "highest", "x"]
-    assert np.array_equal(new.embed(words), old.embed(words))
+def test_the_golden_vectors_are_those_of_the_enumeration():
+    model = pbos.load(GOLDEN / "model-v1")
+    expected = json.loads((GOLDEN / "model-v1.json").read_text(encoding="utf-8"))
+    for word, vector in expected["vectors"].items():
+        assert oracle.vector(model, word) == pytest.approx(vector, abs=1e-6)
 
 
 # -- what cannot be loaded ---------------------------------------------------------------------------------------------
@@ -105,6 +107,12 @@ def test_a_folder_of_format_1_is_saved_as_format_2(tmp_path):
 def change_config(folder, **changes):
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     (folder / "config.json").write_text(json.dumps({**config, **changes}), encoding="utf-8")
+
+
+def drop_from_config(folder, name):
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    del config[name]
+    (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
 
 
 def change_tensors(folder, **changes):
@@ -136,53 +144,69 @@ DAMAGE = {
     "other format": (lambda f: change_config(f, format="other"), 'does not say "format": "pbos"'),
     "newer version": (
         lambda f: change_config(f, format_version=99),
-        "model format 99, this pbos reads up to 2: upgrade",
+        "has model format 99, this pbos reads up to 1; upgrade with pip install --upgrade pbos",
     ),
     "no version": (lambda f: change_config(f, format_version="x"), "no valid format_version"),
-    "other config": (lambda f: change_config(f, dims=7), "config.json belongs to model.safetensors"),
+    "version 0": (lambda f: change_config(f, format_version=0), "no valid format_version"),
+    "other dims": (lambda f: change_config(f, dims=7), "the sizes in config.json are not those in model.safetensors"),
+    "other index": (lambda f: change_config(f, subwords=7), "config.json does not belong to model.safetensors"),
+    "no vectors in config": (lambda f: drop_from_config(f, "vectors"), "the sizes in config.json are not those in"),
     "bad spelling": (lambda f: change_config(f, spelling={"weighting": "x"}), "bad spelling settings"),
     "unknown spelling": (lambda f: change_config(f, spelling={"new": 1}), "bad spelling settings"),
-    "tensors cut": (lambda f: os.truncate(f / "model.safetensors", 900), "header of impossible length|within the file"),
-    "tensors empty": (lambda f: os.truncate(f / "model.safetensors", 0), "cut short"),
+    "no spelling": (lambda f: drop_from_config(f, "spelling"), "bad spelling settings"),
+    "tensors cut": (lambda f: os.truncate(f / "model.safetensors", 900), "header of impossible length|inside the file"),
+    "tensors empty": (lambda f: os.truncate(f / "model.safetensors", 0), "is truncated: 0 bytes"),
     "long header": (lambda f: set_header_length(f, 2**60), "header of impossible length"),
     "no JSON header": (lambda f: set_header_length(f, 17), "damaged header"),
-    "lies about offsets": (
-        lambda f: replace_bytes(f, b'"shape":[6,6]', b'"shape":[6,9]'),
-        "does not lie within the file",
-    ),
-    "missing tensor": (lambda f: change_tensors(f, index__rows=lambda a: None), "lacks the tensor index.rows"),
+    "wrong shape": (lambda f: replace_bytes(f, b'"shape":[6,6]', b'"shape":[6,9]'), "is not inside the file"),
+    "no rows": (lambda f: change_tensors(f, index__rows=lambda a: None), "has no tensor index.rows"),
+    "no vectors": (lambda f: change_tensors(f, subword_vectors=lambda a: None), "has no tensor subword_vectors"),
+    "no words": (lambda f: change_tensors(f, words__bytes=lambda a: None), "has no tensor words.bytes"),
     "wrong type": (lambda f: change_tensors(f, index__rows=lambda a: a.astype(np.int64)), "index.rows has type I64"),
     "wrong rank": (lambda f: change_tensors(f, index__probs=lambda a: a[None]), "expected F32/U8 with 1 dimensions"),
-    "short index": (lambda f: change_tensors(f, index__rows=lambda a: a[:-1]), "the subword index fits together"),
-    "bad root": (lambda f: change_tensors(f, index__blocks=lambda a: a + 1), "the subword index fits together"),
-    "bad end": (lambda f: change_tensors(f, index__children=lambda a: a + 1), "the subword index fits together"),
-    "few blocks": (lambda f: change_tensors(f, index__blocks=lambda a: a[:-1]), "the subword index fits together"),
-    "wide rows": (lambda f: change_tensors(f, index__rows=lambda a: np.tile(a, 5)), "the subword index fits together"),
+    "short rows": (lambda f: change_tensors(f, index__rows=lambda a: a[:-1]), "index arrays have inconsistent sizes"),
+    "short probs": (lambda f: change_tensors(f, index__probs=lambda a: a[1:]), "index arrays have inconsistent sizes"),
+    "wide rows": (
+        lambda f: change_tensors(f, index__rows=lambda a: np.tile(a, 5)),
+        "index arrays have inconsistent sizes",
+    ),
     "no levels": (
         lambda f: change_tensors(f, index__probs=lambda a: a.astype(np.uint8), index__prob_levels=lambda a: a[:0]),
-        "the probabilities have their levels",
+        "the probabilities do not fit their levels",
     ),
-    "bad offsets": (lambda f: change_tensors(f, words__offsets=lambda a: a + 1), "the words fit together"),
-    "bad targets": (lambda f: change_tensors(f, target_vectors=lambda a: a[:-1]), "the target vectors fit the words"),
+    "short norms": (lambda f: change_tensors(f, subword_norms=lambda a: a[:-1]), "vectors do not fit their norms"),
+    "bad offsets": (lambda f: change_tensors(f, words__offsets=lambda a: a + 1), "the words do not fit their offsets"),
+    "bad targets": (
+        lambda f: change_tensors(f, target_vectors=lambda a: a[:-1]),
+        "target vectors do not fit the words",
+    ),
 }
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_damage_is_told(folder, damage):
+def test_damage_is_reported(folder, damage):
     harm, message = DAMAGE[damage]
     harm(folder)
     with pytest.raises(ModelError, match=message):
         pbos.load(folder)
 
 
-def test_scales_must_match(folder, model, tmp_path):
+@pytest.mark.parametrize("change", [lambda a: a + 1, lambda a: a[::-1].copy()], ids=["added", "reversed"])
+@pytest.mark.parametrize("name", ["labels", "children"])
+def test_a_damaged_index_is_reported_on_first_use(folder, name, change):
+    change_tensors(folder, **{f"index__{name}": change})
+    with pytest.raises(ModelError, match="the model's subword index is damaged; get a fresh copy of the model"):
+        pbos.load(folder)["high"]
+
+
+def test_scales_must_match(model, tmp_path):
     model.compress(dtype="int8").save(tmp_path / "i8")
     change_tensors(tmp_path / "i8", subword_scales=lambda a: a[:-1])
-    with pytest.raises(ModelError, match="the subword vectors have their scales"):
+    with pytest.raises(ModelError, match="the subword vectors do not fit their scales"):
         pbos.load(tmp_path / "i8")
 
 
-def test_damaged_words_are_told_when_asked_for(folder):
+def test_damaged_words_are_reported_when_asked_for(folder):
     change_tensors(folder, words__bytes=lambda a: np.full_like(a, 255))
     model = pbos.load(folder)
     assert model["high"].any()
@@ -191,7 +215,7 @@ def test_damaged_words_are_told_when_asked_for(folder):
 
 
 def many_letters(n=600):
-    """A model with more letters, and more children of a node, than a byte can count."""
+    """A model with more letters, and more children of a node, than fit a byte."""
     words = [chr(0x4E00 + i) + chr(0x4E00 + i % 7) for i in range(n)]
     return pbos.train((words, np.ones((n, 2))), lam=1)
 
@@ -200,17 +224,15 @@ WHOLE = {
     "exact": lambda: pbos.train((["high", "higher", "low", "東京"], np.eye(4)), preset="pbos", epochs=5),
     "levels": lambda: pbos.train((["high", "higher", "low", "東京"], np.eye(4)), lam=0.1),
     "wide": many_letters,
-    "format 1": None,
+    "int8": lambda: pbos.train((["high", "higher", "low", "東京"], np.eye(4)), lam=0.1).compress(dtype="int8"),
+    "segmenter": lambda: Segmenter.from_counts({"high": 3, "higher": 1, "low": 2, "東京": 1}, boundaries=True),
 }
 
 
 @pytest.mark.parametrize("kind", WHOLE)
 def test_random_damage_never_crashes(kind, tmp_path):
-    """Any byte may be wrong: loading or embedding gives an error or numbers, but never reads stray memory."""
-    if kind == "format 1":
-        shutil.copytree(GOLDEN / "model-v1", tmp_path / "m")
-    else:
-        WHOLE[kind]().save(tmp_path / "m")
+    """Any byte may be wrong: loading or embedding gives an error or numbers, but never reads outside of the arrays."""
+    WHOLE[kind]().save(tmp_path / "m")
     content = (tmp_path / "m" / "model.safetensors").read_bytes()
     header = 8 + int.from_bytes(content[:8], "little")
     generator = random.Random(1)
@@ -222,9 +244,11 @@ def test_random_damage_never_crashes(kind, tmp_path):
         (tmp_path / "m" / "model.safetensors").unlink()  # the old one may still be mapped
         (tmp_path / "m" / "model.safetensors").write_bytes(damaged)
         with contextlib.suppress(ModelError):
-            loaded = pbos.load(tmp_path / "m")
-            assert loaded.embed(["highest", "lowest", "東京", "x", "\u4e00\u4e01"]).shape[0] == 5
-            loaded.segment("higher", 3)
+            loaded = Segmenter.load(tmp_path / "m") if kind == "segmenter" else pbos.load(tmp_path / "m")
+            loaded.segment(["higher", "東京"], 3)
+            loaded.weights("higher")
+            if kind != "segmenter":
+                assert loaded.embed(["highest", "lowest", "東京", "x", "\u4e00\u4e01"]).shape[0] == 5
 
 
 @pytest.mark.parametrize("prob", [np.inf, -np.inf, np.nan, 3e38, -1])
@@ -239,7 +263,7 @@ def test_impossible_probabilities_give_some_numbers(prob, kind, tmp_path):
     assert loaded.sample("higher", 3, seed=0)
 
 
-@pytest.mark.parametrize("name", ["alphabet", "labels", "children", "blocks", "rows"])
+@pytest.mark.parametrize("name", ["alphabet", "labels", "children", "rows"])
 @pytest.mark.parametrize("kind", ["exact", "wide"])
 def test_extreme_numbers_in_the_index_never_crash(name, kind, tmp_path):
     WHOLE[kind]().save(tmp_path / "m")
@@ -262,7 +286,7 @@ def test_saving_replaces_a_model_but_nothing_else(model, tmp_path):
     target = tmp_path / "m"
     model.save(target)
     model.compress(dtype="int8").save(target)
-    assert pbos.load(target).vectors.dtype == "int8"
+    assert pbos.load(target).subword_vectors.dtype == "int8"
     assert [entry.name for entry in tmp_path.iterdir()] == ["m"]
     (tmp_path / "empty").mkdir()
     model.save(tmp_path / "empty")
@@ -282,7 +306,7 @@ def test_a_model_in_use_can_be_replaced(model, tmp_path):
     before = loaded["highest"].copy()
     model.compress(dims=2).save(tmp_path / "m")
     assert np.array_equal(loaded["highest"], before)
-    loaded.save(tmp_path / "m")  # over the very file it is mapped from, twice removed
+    loaded.save(tmp_path / "m")  # replaces the folder that its own was replaced by
     assert np.array_equal(pbos.load(tmp_path / "m")["highest"], before)
 
 
@@ -298,7 +322,7 @@ def test_where_folders_cannot_be_exchanged(model, tmp_path, monkeypatch):
     monkeypatch.setattr(files, "exchange", lambda first, second: False)
     model.save(tmp_path / "m")
     model.compress(dtype="int8").save(tmp_path / "m")
-    assert pbos.load(tmp_path / "m").vectors.dtype == "int8"
+    assert pbos.load(tmp_path / "m").subword_vectors.dtype == "int8"
     assert [entry.name for entry in tmp_path.iterdir()] == ["m"]
 
 
@@ -342,7 +366,7 @@ TRAIN_FOREVER = """
 
 @pytest.mark.parametrize(("code", "rounds"), [(SAVE_FOREVER, 16), (TRAIN_FOREVER, 8)], ids=["save", "train -o"])
 def test_killed_at_any_point_a_whole_model_is_there(code, rounds, tmp_path):
-    """SIGKILL at random moments: once there is a model, there is always a whole one, the old or the new."""
+    """SIGKILL at random moments: once there is a model, there is always a complete one, the old or the new."""
     words = [f"word{i}" for i in range(300)]
     given = [(words, np.full((300, 16), x, np.float32)) for x in (1, 2)]
     whole = [pbos.train(one, preset="pbos", epochs=3).embed(words) for one in given]

@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pbos.lattice import Lattice
-from pbos.spelling import Spelling
-from pbos.weights import Weights, word_weights
+from pbos.settings import Spelling
+from pbos.subwords import Subwords
+from pbos.weights import Weights
 
 UNSEEN = 0.01
 probs = st.floats(1e-9, 1.0).map(lambda p: float(np.float32(p)))
@@ -18,7 +19,7 @@ spelled = st.text("ab-<", min_size=1, max_size=5).filter(lambda word: sum(map(wo
 
 @st.composite
 def cases(draw):
-    """Words, how they are spelled and weighed, probabilities, and the subwords that own a vector."""
+    """Words, their spelling settings, probabilities, and the subwords that have a vector."""
     words = draw(st.lists(spelled, min_size=1, max_size=3))
     boundaries = draw(st.booleans())
     inner = boundaries and draw(st.booleans())
@@ -54,36 +55,35 @@ def dense(weights):
 @given(cases())
 def test_weights_are_those_of_a_dictionary(case):
     words, texts, spelling, table, owners = case
-    index = oracle.index_of_table(table, owners)
-    weights = word_weights(index, spelling.codes(words), spelling)
-    names = {int(index.rows[index.find(owner)]): owner for owner in owners}
+    subwords = Subwords(oracle.index_of_table(table, owners), spelling)
+    names = {row: owner for owner, row in oracle.rows_of(subwords.index).items()}
+    weights = subwords.weights(words)
     for word, text, row in zip(words, texts, dense(weights), strict=True):
         expected = expected_weights(text, spelling, table, owners)
         found = {names[column]: row[column] for column in np.flatnonzero(row)}
         assert found == pytest.approx(expected, rel=1e-5, abs=1e-30)
-        assert dict(Lattice(index.nodes, word, spelling).weights()) == pytest.approx(expected, rel=1e-9, abs=1e-300)
+        assert dict(Lattice(subwords, word).weights()) == pytest.approx(expected, rel=1e-9, abs=1e-300)
 
 
 def test_a_word_that_repeats_itself_by_hand():
-    """<aa> with a and <a as owners: the one stands twice, the other once and counts four times."""
+    """<aa> with the owners a, which occurs twice, and <a, which occurs once and counts four times."""
     table = {"<": 0.5, ">": 0.5, "a": 0.5, "<a": 0.25}
-    index = oracle.index_of_table(table, {"a", "<a"})
     spelling = Spelling(boundaries=True, weighting="both", start_weight=4.0)
+    subwords = Subwords(oracle.index_of_table(table, {"a", "<a"}), spelling)
     # Ways: </a/a/> 1/16, <a/a/> 1/16, half the probability each. The posteriors: first a 1/2, second a 1, <a 1/2.
     total = 1.5 + 2 + 4 * 1.5
-    assert dict(Lattice(index.nodes, "aa", spelling).weights()) == pytest.approx({"<a": 6 / total, "a": 3.5 / total})
-    weights = word_weights(index, spelling.codes(["aa"]), spelling)
+    assert dict(Lattice(subwords, "aa").weights()) == pytest.approx({"<a": 6 / total, "a": 3.5 / total})
+    weights = subwords.weights(["aa"])
     assert weights.data.tolist() == pytest.approx([6 / total, 1.5 / total, 2 / total])
     assert weights.merged().data.tolist() == pytest.approx([6 / total, 3.5 / total])
 
 
-def test_more_words_than_a_thread_takes_at_a_time():
-    index = oracle.index_of_table({"a": 0.5, "b": 0.25, "ab": 0.25}, {"a", "b", "ab"})
-    spelling = Spelling()
+def test_more_words_than_one_chunk():
+    subwords = Subwords(oracle.index_of_table({"a": 0.5, "b": 0.25, "ab": 0.25}, {"a", "b", "ab"}), Spelling())
     words = ["ab", "ba", "z", "aab"] * 3000
-    first = word_weights(index, spelling.codes(words), spelling, threads=1)
+    first = subwords.weights(words, threads=1)
     for threads in (2, 3):
-        again = word_weights(index, spelling.codes(words), spelling, threads=threads)
+        again = subwords.weights(words, threads=threads)
         assert all(np.array_equal(getattr(first, name), getattr(again, name)) for name in ("indptr", "indices", "data"))
     assert np.array_equal(dense(first), np.tile(dense(first)[:4], (3000, 1)))
 
@@ -119,7 +119,7 @@ def test_columns_of_the_same_words_get_the_same_number(weights):
 
 
 @given(matrices(), st.data())
-def test_columns_that_become_one_are_added_up(weights, data):
+def test_merged_columns_are_added_up(weights, data):
     size = data.draw(st.integers(1, weights.n_columns))
     extra = data.draw(
         st.lists(st.integers(0, size - 1), min_size=weights.n_columns - size, max_size=weights.n_columns - size)

@@ -39,7 +39,7 @@ SQUARED = 1 << 26  # numbers squared at a time: 256 MiB
 
 def find_device(name: str) -> Any:
     """Return the PyTorch device of this name; None for the CPU, with a warning if the device is not available."""
-    if not re.fullmatch(r"(cpu|cuda|mps|xpu)(:\d+)?", name):
+    if not re.fullmatch(r"(cpu|cuda|mps|xpu)(:\d+)?", str(name)):
         raise InputError(f'unknown device {name!r}; choose cpu, cuda, mps or xpu, or one of several, as in "cuda:1"')
     if name.startswith("cpu"):
         return None

@@ -132,9 +132,8 @@ class Model(Segmenter):
 
         It is 0 where a word has no known subword.
 
-        >>> near, far = load().similarity("king", ["queen", "banana"])
-        >>> print(f"{near:.2f} {far:.2f}")
-        0.52 0.20
+        >>> print(load().similarity("king", ["queen", "banana"]).round(2))
+        [0.52 0.2 ]
         """
         left, right = np.atleast_2d(self.embed(first)), np.atleast_2d(self.embed(second))
         if isinstance(first, str) and isinstance(second, str):
@@ -175,7 +174,8 @@ class Model(Segmenter):
         Args:
             words: A word or a vector, for one list of neighbors; many words or a matrix of vectors, for a list each.
             n: The number of neighbors.
-            positive: Instead of `words`: words or vectors to add up, each scaled to length 1, as in gensim.
+            positive: Instead of `words`: words or vectors to add up. As in gensim, words count with length 1, and
+                vectors as they are.
             negative: Words or vectors to subtract.
             among: The words to search; None for the training words.
             exact: Use the given vectors of training words (see `embed`).
@@ -183,6 +183,8 @@ class Model(Segmenter):
         >>> load().neighbors(positive=["king", "woman"], negative=["man"], n=1)[0][0]
         'queen'
         """
+        if n < 0:
+            raise InputError(f"n must not be negative, got {n}")
         combined = positive is not None or negative is not None
         if combined == (words is not None):
             raise InputError("neighbors needs words or vectors, or positive and negative ones, not both")
@@ -190,11 +192,12 @@ class Model(Segmenter):
         if combined:
             groups = [(as_items(positive), as_items(negative))]
         else:
-            rows = [words] if one else words if getattr(words, "ndim", 0) == 2 else as_words(words)
+            rows = [words] if one else words if getattr(words, "ndim", 0) == 2 else self._checked_words(words)
             groups = [([row], []) for row in rows]
         candidates = self.words if among is None else as_words(among)
         units = self._unit_words(exact) if among is None else unit_rows(self.embed(candidates, exact=exact))
         names = candidates if among is None else self.subwords.normalize(candidates)
+        repeated = 0 if among is None else len(names) - len(set(names))
         found: list[Neighbors] = []
         for first in range(0, len(groups), QUERIES):
             some = groups[first : first + QUERIES]
@@ -202,19 +205,20 @@ class Model(Segmenter):
             for group, query, near in zip(some, queries, queries @ units.T, strict=True):
                 asked = {word for items in group for word in items if isinstance(word, str)}
                 own = set(self.subwords.normalize(list(asked)))
-                best = largest(near, n + len(own)) if query.any() else []
+                best = largest(near, n + len(own) + repeated) if query.any() else []
                 found.append([(candidates[at], float(near[at])) for at in best if names[at] not in own][:n])
         return found[0] if one else found
 
     def _query(self, positive: list[Any], negative: list[Any], exact: bool) -> npt.NDArray[np.float32]:
-        """Return the sum of the unit vectors of positive items, minus those of negative ones."""
+        """Return the sum of the positive items minus the negative ones; words count with length 1."""
         total = np.zeros(self.dims, np.float32)
         for sign, items in ((1, positive), (-1, negative)):
             for item in items:
-                vector = self.embed(item, exact=exact) if isinstance(item, str) else np.asarray(item, np.float32)
+                is_word = isinstance(item, str)
+                vector = unit_rows(self.embed([item], exact=exact))[0] if is_word else np.asarray(item, np.float32)
                 if vector.shape != (self.dims,):
                     raise InputError(f"expected a word or a vector of {self.dims} numbers, got shape {vector.shape}")
-                total += sign * unit_rows(vector[None])[0]
+                total += sign * vector
         return total
 
     def _unit_words(self, exact: bool) -> FloatMatrix:  # (n_words, dims)
@@ -413,6 +417,9 @@ def largest(values: npt.NDArray[np.float32], n: int) -> list[int]:
     [1, 3, 0]
     """
     n = max(min(n, values.size), 0)
-    best = np.argpartition(-values, n - 1)[:n] if 0 < n < values.size else np.arange(values.size)
-    ranked: list[int] = best[np.lexsort((best, -values[best]))].tolist()
+    best = np.arange(values.size)
+    if 0 < n < values.size:
+        least = np.partition(values, values.size - n)[values.size - n]
+        best = np.flatnonzero(values >= least)
+    ranked: list[int] = best[np.argsort(-values[best], kind="stable")].tolist()
     return ranked[:n]

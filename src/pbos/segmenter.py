@@ -103,7 +103,13 @@ class Segmenter:
 
     def _each(self, words: str | Iterable[str], function: Callable[[str], Result]) -> Any:
         """Apply a function to one word, or to each of many."""
-        return function(words) if isinstance(words, str) else [function(word) for word in as_words(words)]
+        return function(words) if isinstance(words, str) else [function(word) for word in self._checked_words(words)]
+
+    def _checked_words(self, words: Iterable[str]) -> list[str]:
+        """Return words as a list, or raise an error that names the position of a bad one."""
+        checked = as_words(words)
+        encode(checked, self.spelling)
+        return checked
 
     @overload
     def lattice(self, words: str) -> Lattice: ...  # type: ignore[overload-overlap]

@@ -114,7 +114,8 @@ def load_folder(path: str | os.PathLike[str]) -> tuple[Tensors, dict[str, Any]]:
     folder = Path(path).expanduser()
     config = read_config(folder)
     tensors = map_tensors(folder / TENSORS)
-    required = INDEX_LAYOUT | (MODEL_LAYOUT if "vectors" in config else {})
+    is_model = "vectors" in config or "subword_vectors" in tensors
+    required = INDEX_LAYOUT | (MODEL_LAYOUT if is_model else {})
     missing = [name for name in required if name not in tensors]
     if missing:
         raise ModelError(f"{folder / TENSORS} has no tensor {missing[0]}; {FRESH_COPY}")
@@ -205,7 +206,7 @@ def check(folder: Path, tensors: Tensors, config: dict[str, Any]) -> None:
         != (256 if index.probs.dtype == np.uint8 else 0),
         f"{CONFIG} does not belong to {TENSORS}": config.get("subwords") != nodes - 1,
     }
-    if "vectors" in config:
+    if "subword_vectors" in tensors:
         vectors, offsets = tensors["subword_vectors"], tensors["words.offsets"]
         (rows, dims), n_words, is_int8 = vectors.shape, offsets.size - 1, vectors.dtype == np.int8
         scales, norms, targets = (tensors.get(name) for name in OPTIONAL_LAYOUT)

@@ -1,0 +1,149 @@
+"""The structure of the package: who imports whom, and how many functions a word passes."""
+
+import ast
+import itertools
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+import pbos
+
+ROOT = Path(__file__).resolve().parents[1]
+SOURCE = Path(pbos.__file__).resolve().parent
+FILES = {file.relative_to(SOURCE).as_posix(): file for file in sorted(SOURCE.rglob("*.py"))}
+LATTICE_KERNELS = {f"kernels/{name}.py" for name in ("spans", "sums", "paths", "weights", "embed")}
+
+
+# Imports --------------------------------------------------------------------------------------------------------------
+
+
+def is_type_checking(node):
+    return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+
+
+def imports_of(tree, everywhere):
+    """Yield the import statements of a module: all, or only those that run when it is imported."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            yield node
+        elif everywhere or not (is_type_checking(node) or isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))):
+            yield from imports_of(node, everywhere)
+
+
+def file_of(module):
+    """The file of a module of pbos, or None."""
+    path = module.removeprefix("pbos").lstrip(".").replace(".", "/")
+    names = [f"{path}.py", f"{path}/__init__.py"] if path else ["__init__.py"]
+    return next((name for name in names if name in FILES), None)
+
+
+def imported_files(name, everywhere=False):
+    """The files of pbos that a file imports."""
+    found = set()
+    package = ["pbos", *name.split("/")[:-1]]
+    for node in imports_of(ast.parse(FILES[name].read_text(encoding="utf-8")), everywhere):
+        if isinstance(node, ast.Import):
+            modules = [one.name for one in node.names]
+        else:
+            base = package[: len(package) + 1 - node.level] if node.level else []
+            module = ".".join([*base, *([node.module] if node.module else [])])
+            modules = [f"{module}.{one.name}" if file_of(f"{module}.{one.name}") else module for one in node.names]
+        found |= {file_of(module) for module in modules if module.split(".")[0] == "pbos"}
+    return found - {None, name}
+
+
+def test_imports_are_found():
+    """The parser of this test, on files whose imports are plain to see."""
+    assert "kernels/embed.py" in imported_files("subwords.py")
+    assert {"storage.py", "model.py"} & imported_files("model.py") == {"storage.py"}  # from pbos import storage
+    assert "gpu.py" not in imported_files("solvers.py")
+    assert "gpu.py" in imported_files("solvers.py", everywhere=True)
+
+
+def test_only_subwords_imports_the_lattice_kernels():
+    importers = {
+        name
+        for name in FILES
+        if imported_files(name, everywhere=True) & LATTICE_KERNELS and not name.startswith("kernels/")
+    }
+    assert importers == {"subwords.py"}
+
+
+# The reading order ----------------------------------------------------------------------------------------------------
+
+
+def reading_order():
+    """The files and folders in the table of CONTRIBUTING.md, in order."""
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    section = text.split("## Reading order")[1].split("\n## ")[0]
+    rows = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
+    return [entry for row in rows for entry in re.findall(r"`([^`]+)`", row)]
+
+
+def entry_of(name, order):
+    """The entry of a file: itself or, if it is not listed, its folder."""
+    folders = [f"{parent.as_posix()}/" for parent in Path(name).parents if parent != Path()]
+    return next((entry for entry in [name, *folders] if entry in order), None)
+
+
+def test_the_reading_order_lists_every_file_and_nothing_else():
+    order = reading_order()
+    assert [name for name in FILES if name != "__init__.py" and entry_of(name, order) is None] == []
+    assert [entry for entry in order if not (SOURCE / entry.rstrip("/")).exists()] == []
+    assert len(order) == len(set(order))
+
+
+def test_imports_only_go_up_the_reading_order():
+    """Left to right, then down; files of a folder that is one entry may import each other."""
+    order = reading_order()
+    entries = {name: entry_of(name, order) for name in FILES}
+    wrong = [
+        f"{name} imports {other}"
+        for name, own in entries.items()
+        for other in sorted(imported_files(name))
+        if own and entries[other] and order.index(entries[other]) > order.index(own)
+    ]
+    assert wrong == []
+
+
+def test_no_module_imports_itself_in_a_circle():
+    imports = {name: imported_files(name) for name in FILES if name != "__init__.py"}
+    done = set()
+    while ready := {name for name in imports if name not in done and imports[name] <= done | {"__init__.py"}}:
+        done |= ready
+    assert set(imports) - done == set()
+
+
+# The path of a word ---------------------------------------------------------------------------------------------------
+
+
+def calls_of_pbos(function):
+    """The functions of pbos that a call passes, in order, as (file, name)."""
+    calls = []
+
+    def record(frame, event, argument):
+        file = Path(frame.f_code.co_filename)
+        if event == "call" and SOURCE in file.parents:
+            calls.append((file.relative_to(SOURCE).as_posix(), frame.f_code.co_name))
+
+    before = sys.getprofile()
+    sys.setprofile(record)
+    try:
+        function()
+    finally:
+        sys.setprofile(before)
+    return calls
+
+
+@pytest.mark.parametrize("word", ["unfriendliest", "well-known", "naïveté"])
+def test_a_word_is_embedded_in_few_steps(word):
+    model = pbos.load()
+    model.embed([word])
+    calls = calls_of_pbos(lambda: model.embed([word]))
+    files = [file for file, _ in calls]
+    assert len(calls) <= 12, calls
+    assert len(set(files)) <= 4, files
+    assert sum(one != other for one, other in itertools.pairwise(files)) <= 6, files
+    assert [name for _, name in calls].count("normalize") == 1  # a word is normalized once

@@ -1,0 +1,128 @@
+"""Settings and presets: one set of names and types, and errors that help."""
+
+import subprocess
+import sys
+from dataclasses import fields
+from typing import get_type_hints
+
+import numpy as np
+import pytest
+
+import pbos
+from pbos import InputError
+from pbos.settings import PRESETS, Preset, Settings, Spelling
+
+MARKS_NEED_BOUNDARIES = "inner_boundaries, start_weight and end_weight need boundaries=True"
+
+
+def test_the_typed_keywords_are_the_settings():
+    assert get_type_hints(Settings) == get_type_hints(Preset)
+    assert list(get_type_hints(Settings)) == [one.name for one in fields(Preset)]
+    assert not Settings.__required_keys__
+
+
+def test_every_setting_is_documented():
+    for one in fields(Preset):
+        assert one.metadata["help"] in Settings.__doc__
+
+
+def test_settings_import_no_numba():
+    code = "import sys, pbos.settings; print('numba' in sys.modules)"
+    run = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert run.stdout == "False\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "nearest"),
+    [
+        ("heldot", "heldout"),
+        ("epoch", "epochs"),
+        ("thread", "threads"),
+        ("normalisation", "normalization"),
+        ("min_vector_word", "min_vector_words"),
+        ("lamb", "lam"),
+        ("keep_target", "keep_targets"),
+    ],
+)
+def test_a_misspelled_keyword_suggests_the_nearest_parameter(name, nearest):
+    with pytest.raises(InputError, match=f"^unknown setting '{name}'; did you mean '{nearest}'\\?$"):
+        pbos.train((["ab"], np.eye(1)), **{name: 1})
+
+
+def test_a_keyword_like_no_other_lists_the_settings():
+    with pytest.raises(InputError, match="unknown setting 'zzzz'; the settings are: normalization, boundaries"):
+        pbos.train((["ab"], np.eye(1)), zzzz=1)
+
+
+def test_a_preset_with_changes():
+    changed = Preset.named("bos", {"epochs": 3})
+    assert {one.name for one in fields(Preset) if getattr(changed, one.name) != getattr(PRESETS["bos"], one.name)} == {
+        "epochs"
+    }
+    assert changed.spelling == PRESETS["bos"].spelling
+    with pytest.raises(InputError, match="unknown preset 'nope'; choose one of: default, pbos, pbos-n, bos"):
+        Preset.named("nope", {})
+
+
+def test_without_boundaries_the_settings_that_need_them_are_dropped():
+    spelling = Preset.named("default", {"boundaries": False}).spelling
+    assert (spelling.inner_boundaries, spelling.start_weight, spelling.end_weight) == (False, 1, 1)
+    with pytest.raises(InputError, match=MARKS_NEED_BOUNDARIES):
+        Preset.named("default", {"boundaries": False, "start_weight": 2.0})
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"normalization": "nfd"}, "unknown normalization 'nfd'; choose one of: NFC, NFKC, casefold, none"),
+        ({"weighting": "x"}, "unknown weighting 'x'; choose one of: posterior, uniform, both"),
+        ({"min_len": 0}, "need 1 <= min_len <= max_len, got min_len 0 and max_len None"),
+        ({"min_len": 3, "max_len": 2}, "need 1 <= min_len <= max_len, got min_len 3 and max_len 2"),
+        ({"unseen_char_prob": 0}, "unseen_char_prob must be above 1e-37 and at most 1, got 0"),
+        ({"unseen_char_prob": 1.5}, "unseen_char_prob must be above 1e-37 and at most 1, got 1.5"),
+        ({"unseen_char_prob": float("nan")}, "unseen_char_prob must be above 1e-37 and at most 1, got nan"),
+        (
+            {"boundaries": True, "start_weight": 0.0},
+            "start_weight and end_weight must be finite numbers above 0, got 0.0 and 1.0",
+        ),
+        (
+            {"boundaries": True, "end_weight": float("inf")},
+            "start_weight and end_weight must be finite numbers above 0, got 1.0 and inf",
+        ),
+        ({"inner_boundaries": True}, MARKS_NEED_BOUNDARIES),
+        ({"start_weight": 2.0}, MARKS_NEED_BOUNDARIES),
+        ({"end_weight": 2.0}, MARKS_NEED_BOUNDARIES),
+    ],
+)
+def test_bad_spelling_settings(settings, message):
+    for kind in (Spelling, Preset):
+        with pytest.raises(InputError) as error:
+            kind(**settings)
+        assert str(error.value) == message
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"epochs": 0}, "epochs must be at least 1, got 0"),
+        ({"min_vector_words": 0}, "min_vector_words must be at least 1, got 0"),
+        ({"min_prob_words": 0}, "min_prob_words must be at least 1, got 0"),
+        ({"max_vectors": 0}, "max_vectors must be at least 1, got 0"),
+        ({"em_rounds": -1}, "em_rounds must be at least 0, got -1"),
+        ({"lr": 0.0}, "lr must be above 0, got 0.0"),
+        ({"lr": float("nan")}, "lr must be above 0, got nan"),
+        ({"solver": "lsqr"}, "unknown solver 'lsqr'; choose one of: ridge, sgd"),
+        ({"lam": 0}, 'lam must be a number above 0, or "auto", got 0'),
+        ({"lam": float("inf")}, 'lam must be a number above 0, or "auto", got inf'),
+        ({"lam": "best"}, "lam must be a number above 0, or \"auto\", got 'best'"),
+        ({"lam": None}, 'lam must be a number above 0, or "auto", got None'),
+        (
+            {"unit_length": True, "solver": "ridge"},
+            'unit_length needs solver="sgd": ridge regression needs words that are plain sums',
+        ),
+    ],
+)
+def test_bad_training_settings(settings, message):
+    with pytest.raises(InputError) as error:
+        Preset(**settings)
+    assert str(error.value) == message
