@@ -223,9 +223,7 @@ def write_table(
 
 
 @contextmanager
-def new_table(
-    path: str | PathLike[str], column: str, vector_column: str, dims: int
-) -> Iterator[Callable[[list[str], FloatMatrix], None]]:
-    """Write a table of words and vectors, completely or not at all; yields a function to call with some at a time."""
+def new_table(path: str | PathLike[str], column: str, vector_column: str, dims: int) -> Iterator[Callable[..., None]]:
+    """Write a table of words and vectors, completely or not at all; yields a function of some of both."""
     with write_table(path, pa.schema({column: pa.string()}), vector_column, dims) as write:
         yield lambda words, vectors: write([pa.array(words, pa.string())], as_vectors(vectors))
