@@ -68,7 +68,7 @@ MISSING = [None, np.nan, pd.NA, ""]
 @pytest.mark.parametrize("nothing", MISSING, ids=repr)
 def test_missing_words(model, nothing):
     words = ["king", nothing, "queen"]
-    with pytest.raises(InputError, match='word 1 is (missing|an empty string).*missing="zeros"'):
+    with pytest.raises(InputError, match=r'word 1 is (missing|an empty string).*missing="zeros"'):
         WordEmbedder().fit_transform(words)
     vectors = WordEmbedder(missing="zeros").fit_transform(words)
     assert np.array_equal(vectors, np.stack([model["king"], np.zeros(160), model["queen"]]))
@@ -77,7 +77,7 @@ def test_missing_words(model, nothing):
 @pytest.mark.parametrize("nothing", MISSING[:-1], ids=repr)
 def test_missing_texts(nothing):
     texts = ["a king", "", nothing]
-    with pytest.raises(InputError, match='text 2 is missing .*missing="zeros"'):
+    with pytest.raises(InputError, match=r'text 2 is missing .*missing="zeros"'):
         PbosVectorizer().fit(texts)
     fitted = PbosVectorizer().fit(TEXTS)
     with pytest.raises(InputError, match="text 2 is missing"):
