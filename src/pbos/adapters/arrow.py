@@ -98,7 +98,8 @@ def embed_column(
         encoded = encoded.combine_chunks()
     used = encoded.indices.dictionary_encode("encode")  # a column may use a few entries of a large dictionary only
     repeated = 2 * len(used.dictionary) <= len(column)  # otherwise copying rows costs more than it saves
-    words = (encoded.dictionary.take(used.dictionary) if repeated else column).to_pylist()
+    entries = encoded.dictionary.cast(pa.large_string())  # pyarrow cannot take from a string_view
+    words = (entries.take(used.dictionary) if repeated else column).to_pylist()
     rows: Any = used.indices.to_numpy() if repeated else slice(None)
     present = np.fromiter(map(bool, words), np.bool_, len(words))[rows]
     if missing == "error" and not present.all():
