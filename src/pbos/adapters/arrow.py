@@ -36,8 +36,7 @@ def embed_arrow(
 ) -> Any:
     """Return the vectors of a column of words as an Arrow column of fixed-size lists of float32.
 
-    They are the vectors of `model.embed`. A repeated word and an entry of a dictionary are embedded once. For a chunked
-    array, the result has the same chunks.
+    They are those of `model.embed`. Each distinct word is embedded once. A chunked array keeps its chunks.
 
     Args:
         model: The model.
@@ -93,13 +92,14 @@ def embed_column(
     """Return the vectors of a column, zeros for missing words, and which are present; errors name place and row."""
     check_choice("missing", missing, (*MISSING, "null"))
     column.validate(full=True)  # a damaged one could make pyarrow read outside of the data
+    if not pa.types.is_dictionary(column.type):
+        column = column.cast(pa.large_string())  # pyarrow cannot encode or join all other kinds of strings
     encoded = column.dictionary_encode()
     if isinstance(encoded, pa.ChunkedArray):
         encoded = encoded.combine_chunks()
     used = encoded.indices.dictionary_encode("encode")  # a column may use a few entries of a large dictionary only
     repeated = 2 * len(used.dictionary) <= len(column)  # otherwise copying rows costs more than it saves
-    entries = encoded.dictionary.cast(pa.large_string())  # pyarrow cannot take from a string_view
-    words = (entries.take(used.dictionary) if repeated else column).to_pylist()
+    words = (encoded.dictionary.cast(pa.large_string()).take(used.dictionary) if repeated else column).to_pylist()
     rows: Any = used.indices.to_numpy() if repeated else slice(None)
     present = np.fromiter(map(bool, words), np.bool_, len(words))[rows]
     if missing == "error" and not present.all():
