@@ -95,8 +95,8 @@ def test_every_tensor_moves_with_the_module(model):
     """The device "meta" has no numbers, but refuses tensors of others."""
     embedding = PbosEmbedding(model).to("meta")
     assert embedding(WORDS).device.type == "meta"
-    assert embedding(embedding.bags(WORDS)).shape == (len(WORDS), model.dims)
-    assert {tensor.device.type for tensor in embedding.bags(SENTENCES).to("meta")} == {"meta"}
+    assert embedding(embedding.bagger(WORDS)).shape == (len(WORDS), model.dims)
+    assert {tensor.device.type for tensor in embedding.bagger(SENTENCES).to("meta")} == {"meta"}
 
 
 # -- bags --------------------------------------------------------------------------------------------------------------

@@ -168,14 +168,8 @@ class PbosKeyedVectors(KeyedVectors):  # type: ignore[misc]
     ) -> Any:
         """Correlate similarities with human judgments, as gensim does, with vectors for unseen words.
 
-        Args:
-            pairs: A file with two words and a score per line.
-            delimiter: The separator of the columns.
-            encoding: The file's encoding.
-            restrict_vocab: Use the vectors of the first N words of the vocabulary; all other words are composed.
-            case_insensitive: Whether to ignore case. An unseen word is then composed as written or in lower case,
-                whichever has the higher coverage.
-            dummy4unknown: Whether pairs with a word that has no vector count as 0; otherwise they are skipped.
+        Words beyond the first `restrict_vocab` are composed. If `case_insensitive`, an unseen word is composed as
+        written or in lower case, whichever has the higher coverage.
         """
         with open_text(pairs, encoding=encoding) as lines:
             rows = [line.split(delimiter) for line in lines if not line.startswith("#")]
@@ -191,22 +185,15 @@ class PbosKeyedVectors(KeyedVectors):  # type: ignore[misc]
         dummy4unknown: bool = False,
         similarity_function: str = "most_similar",
     ) -> Any:
-        """Solve analogies, as gensim does, with vectors for unseen words, which can also be answers.
+        """Solve analogies, as gensim does, with vectors for unseen words.
 
-        Args:
-            analogies: A file with four words per line, in sections that start with a line ": name".
-            restrict_vocab: The answers are among the first N words of the vocabulary and the unseen words of the file.
-            case_insensitive: Whether to ignore case, as in `evaluate_word_pairs`.
-            dummy4unknown: Whether lines with a word that has no vector count as wrong; otherwise they are skipped.
-            similarity_function: Not used, as in gensim.
+        The answers are among the first `restrict_vocab` words and the unseen words of the file.
         """
         with open_text(analogies, encoding="utf8") as lines:
             rows = [line.split() for line in lines if not line.startswith(": ")]
         words = [word for row in rows if len(row) == 4 for word in row]
         known = self._with_unseen(words, restrict_vocab, case_insensitive)
-        return known.evaluate_word_analogies(
-            analogies, len(known), case_insensitive, dummy4unknown, similarity_function
-        )
+        return known.evaluate_word_analogies(analogies, len(known), case_insensitive, dummy4unknown)
 
     def _with_unseen(self, words: Iterable[str], restrict_vocab: int | None, case_insensitive: bool) -> Any:
         """Return plain KeyedVectors of the first words of the vocabulary, followed by the unseen ones of `words`."""

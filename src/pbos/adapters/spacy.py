@@ -103,19 +103,11 @@ class PbosVectors(BaseVectors):  # type: ignore[misc]
     >>> keys, rows, scores = nlp.vocab.vectors.most_similar(nlp("unfriendliest").vector[None], n=2)
     >>> [nlp.vocab.strings[key] for key in keys[0]]
     ['unfriendly', 'unfriend']
-
-    Attributes:
-        name: A name of the vectors, which spaCy stores in meta.json.
-        attr: The attribute of a token to look up, as spaCy's number for it.
-        exact: Whether to use the given vectors of training words.
-        mode: "pbos", where spaCy's own vectors have "default" or "floret".
-        key2row: Empty, as for floret: a vector is not a row of a table.
-        is_full: True: nothing can be added.
     """
 
-    mode = "pbos"
+    mode = "pbos"  # spaCy's own vectors have "default" or "floret"
     key2row: dict[int, int] = {}  # noqa: RUF012  # spaCy looks into it for every new word
-    is_full = True
+    is_full = True  # nothing can be added
 
     def __init__(
         self, model: Source = None, *, strings: Any = None, name: str = "pbos", attr: str = "ORTH", exact: bool = False
@@ -168,17 +160,10 @@ class PbosVectors(BaseVectors):  # type: ignore[misc]
         return self._ops.asarray(self.embed([self._word(key) for key in as_list(keys)]))
 
     def most_similar(self, queries: Any, *, batch_size: int = 1024, n: int = 1, sort: bool = True) -> tuple[Any, ...]:
-        """Find the training words nearest to each of some vectors, by cosine.
+        """Find the n training words nearest to each of some vectors, (n_queries, dims), by cosine, nearest first.
 
-        Args:
-            queries: Vectors (n_queries, dims).
-            batch_size: Not used.
-            n: The number of words to find for each vector.
-            sort: Not used: the nearest word always comes first.
-
-        Returns:
-            keys (uint64), rows (int32) and cosines rounded to 4 digits (float32), each (n_queries, n). The words of the
-            keys are in the vocabulary's `strings`.
+        Returns keys (uint64), rows (int32) and cosines rounded to 4 digits (float32), each (n_queries, n). The words of
+        the keys are in the vocabulary's `strings`. `batch_size` and `sort` are not used.
         """
         words = self.model.words
         if not 1 <= n <= len(words):
@@ -229,8 +214,8 @@ class PbosVectors(BaseVectors):  # type: ignore[misc]
     @property
     def _rows(self) -> dict[int, int]:
         if self._row_of_key is None:
-            rows = {key: row for row, key in enumerate(self.keys())}
-            self._row_of_key = rows
+            keys = self.keys()  # may load the model
+            self._row_of_key = {key: row for row, key in enumerate(keys)}
         return self._row_of_key
 
     @property
@@ -287,10 +272,7 @@ class PbosVectors(BaseVectors):  # type: ignore[misc]
         self.model.save(Path(path) / FOLDER)
 
     def from_disk(self, path: str | PathLike[str], *, exclude: Iterable[str] = ()) -> "PbosVectors":
-        """Load the model saved in a folder, if any.
-
-        There is none if spaCy takes components from a pipeline with other vectors.
-        """
+        """Load the model saved in a folder; there is none if spaCy copies components from a pipeline without pbos."""
         if (Path(path) / FOLDER).is_dir():
             self._use(load(Path(path) / FOLDER))
         return self

@@ -86,7 +86,7 @@ class PbosEmbedding(nn.Module):  # type: ignore[misc]
     loaded with ``torch.load(..., weights_only=True)``.
 
     Attributes:
-        bagger: Makes the bags; pass it to a DataLoader as `collate_fn` to do this in its workers.
+        bagger: Makes bags of words, which the module accepts too; can be the `collate_fn` of a DataLoader.
         bag: The `torch.nn.EmbeddingBag` with the subword vectors.
 
     >>> import pbos
@@ -119,10 +119,6 @@ class PbosEmbedding(nn.Module):  # type: ignore[misc]
         """The number of dimensions."""
         return int(self.bag.embedding_dim)
 
-    def bags(self, words: Words) -> Bags:
-        """Return the bags of words, which `forward` takes too, to compute them once or elsewhere."""
-        return self.bagger(words)
-
     def forward(self, words: Words | Bags) -> Tensor:
         """Return the vectors of words, (n_words, dims), or of sentences, (n_sentences, longest, dims), zero-padded.
 
@@ -132,7 +128,7 @@ class PbosEmbedding(nn.Module):  # type: ignore[misc]
             words: Words, or sentences that are lists of words, or the bags of either.
         """
         weight = self.bag.weight
-        bags = (words if isinstance(words, Bags) else self.bags(words)).to(weight.device)
+        bags = (words if isinstance(words, Bags) else self.bagger(words)).to(weight.device)
         vectors = self.bag(bags.indices, bags.offsets, per_sample_weights=bags.weights.to(weight.dtype))
         if bags.lengths is None:
             return vectors
@@ -172,8 +168,8 @@ class PbosEmbedding(nn.Module):  # type: ignore[misc]
         Args:
             state: The state dict of this module, or of one that contains it.
             prefix: The name of this module there, with a dot: "embedding.".
-            trainable: As in the constructor.
-            sparse: As in the constructor.
+            trainable: Whether the subword vectors can be trained.
+            sparse: Whether gradients are sparse.
         """
         try:
             weight, rest = state[f"{prefix}bag.weight"], state[f"{prefix}_extra_state"]
