@@ -1,4 +1,4 @@
-"""Words that word vectors lack, in gensim: python gensim_unseen.py vectors.vec internationalise tweetable."""
+"""Vectors for out-of-vocabulary words in gensim: python gensim_unseen.py vectors.vec internationalise tweetable."""
 
 import sys
 

@@ -1,9 +1,8 @@
 """Arrow columns and tables: the vectors are those of `model.embed` on Python strings, to the bit."""
 
-import os
+import functools
 import subprocess
 import sys
-import unicodedata
 from pathlib import Path
 
 import duckdb
@@ -12,28 +11,17 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import feather, parquet
 
 import pbos
 from pbos.adapters import arrow
-from pbos.adapters.arrow import codes_of, embed_arrow, embed_table
+from pbos.adapters.arrow import embed_arrow, embed_table, words_of_table
 from pbos.errors import FormatError, InputError
-from pbos.spelling import Spelling
-from pbos.text import CodeTable
 
-SPELLINGS = [
-    Spelling(),
-    Spelling("NFKC", boundaries=True),
-    Spelling("casefold", boundaries=True, inner_boundaries=True),
-    Spelling("NFC", boundaries=True, inner_boundaries=True),
-    Spelling("none", boundaries=True, inner_boundaries=True),
-]
 WORDS = ["unfriendliest", "naïvety", "covfefe", "state-of-the-art", "ЖЖЖ", "日本", "e\u0301te\u0301", "𝔘𝔫", "😀x"]
 KINDS = [pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int8(), pa.string())]
-# Characters that join, move, fold or come apart: marks, Hangul, Indic vowels, ligatures, signs of all widths in UTF-8.
-ODD = "e\u0301\u0323\u0315ßİſﬁÅ가각\u1100\u1161\u11a8\u09c7\u09be\u0344क़ｆＡ①½²-'_ \x00\u00ad\u200d\U00016d67😀𝔘𐐀"
 
 
 @pytest.fixture(scope="module")
@@ -44,72 +32,6 @@ def model():
 def matrix(vectors):
     """The vectors of a column of lists without nulls."""
     return np.array(vectors.to_pylist(), np.float32).reshape(len(vectors), vectors.type.list_size)
-
-
-def large(words):
-    return pa.array(words, pa.large_string())
-
-
-# -- code points -------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("spelling", SPELLINGS, ids=lambda spelling: spelling.normalization)
-@given(words=st.lists(st.text(st.sampled_from(ODD) | st.characters(exclude_categories=["Cs"]), min_size=1), max_size=8))
-@example(words=[])
-@example(words=["e\u0301", "ab", "a\u0323\u0301"])
-def test_words_are_laid_out_as_from_python_strings(spelling, words):
-    found, expected = codes_of(spelling, large(words)), spelling.codes(words)
-    assert found.offsets.tolist() == expected.offsets.tolist()
-    assert found.codes.tolist() == expected.codes.tolist()
-
-
-@pytest.mark.parametrize("spelling", SPELLINGS[1:4], ids=lambda spelling: spelling.normalization)
-def test_every_character_alone_and_between_others(spelling):
-    assigned = (*range(0xD800), *range(0xE000, 0x32400), *range(0xE0000, 0xE0200), sys.maxunicode)
-    characters = [chr(code) for code in assigned]
-    assert {unicodedata.category(chr(code)) for code in range(0x32400, 0xE0000)} == {"Cn"}
-    for words in (characters, [f"A{character}e" for character in characters]):
-        found, expected = codes_of(spelling, large(words)), spelling.codes(words)
-        assert np.array_equal(found.offsets, expected.offsets)
-        assert np.array_equal(found.codes, expected.codes)
-
-
-def test_few_words_take_the_way_through_python_strings():
-    """Plain words of most scripts are laid out by the kernel alone."""
-    plain = ["naïvety", "Straße", "ελληνικά", "русский", "日本語", "한국어", "हिन", "don't", "ﬂ"]
-    assert all(unicodedata.is_normalized("NFC", word) for word in plain)
-    entries = CodeTable.of("NFC").entries(np.array([ord(c) for word in plain for c in word], np.uint32))
-    assert not (entries & CodeTable.CHANGES).any()
-    entries = CodeTable.of("casefold").entries(np.array([ord(c) for c in "ABCÄÖÜΣЖ"], np.uint32))
-    assert not (entries & CodeTable.CHANGES).any()
-
-
-@given(raw=st.binary(min_size=1, max_size=6) | st.sampled_from([b"\xc0\x80", b"\xed\xa0\x80", b"\xf4\x90\x80\x80"]))
-@example(raw=b"\xe0\x80\x80")
-@example(raw=b"\xf0\x8f\xbf\xbf")
-@example(raw=b"\xf5\x80\x80\x80")
-@example(raw=b"a\xc3")
-@example(raw=b"\xff")
-def test_what_is_not_utf8_is_named(model, raw):
-    content = b"ok" + raw
-    ends = np.array([0, 2, len(content)], np.int32)
-    words = pa.Array.from_buffers(pa.string(), 2, [None, pa.py_buffer(ends.tobytes()), pa.py_buffer(content)])
-    try:
-        expected = raw.decode()
-    except UnicodeDecodeError:
-        with pytest.raises(InputError, match="word 1 is not UTF-8: "):
-            embed_arrow(model, words)
-    else:
-        assert np.array_equal(matrix(embed_arrow(model, words)), model.embed(["ok", expected]))
-
-
-def test_damaged_offsets_are_refused(model):
-    """Those that pyarrow itself does not look at."""
-    for ends in ([0, 5, 2, 6], [0, 99, 99, 6]):
-        buffers = [None, pa.py_buffer(np.array(ends, np.int64).tobytes()), pa.py_buffer(b"abcdef")]
-        words = pa.Array.from_buffers(pa.large_string(), 3, buffers)
-        with pytest.raises(InputError, match="damaged"):
-            codes_of(model.spelling, words)
 
 
 # -- columns -----------------------------------------------------------------------------------------------------------
@@ -132,7 +54,7 @@ def test_nulls_slices_and_repeats(model, kind, data):
     whole = pa.array(words, pa.string()).cast(kind) if pa.types.is_dictionary(kind) else pa.array(words, kind)
     part = words[first:]
     for column in (whole[first:], pa.chunked_array([whole[first:first], whole[first:], whole[first:]])):
-        vectors = embed_arrow(model, column, threads=1)
+        vectors = embed_arrow(model, column, missing="null", threads=1)
         vectors.validate(full=True)
         rows = part if isinstance(column, pa.Array) else part * 2
         assert vectors.is_null().to_pylist() == [word is None for word in rows]
@@ -142,7 +64,7 @@ def test_nulls_slices_and_repeats(model, kind, data):
 
 def test_a_chunked_column_keeps_its_chunks(model):
     column = pa.chunked_array([["high"], [], ["low", None]], pa.string())
-    vectors = embed_arrow(model, column)
+    vectors = embed_arrow(model, column, missing="null")
     assert [len(chunk) for chunk in vectors.chunks] == [1, 0, 2]
     assert embed_arrow(model, pa.chunked_array([], pa.string())).to_pylist() == []
     table = pa.table({"word": column}).append_column("vector", vectors)
@@ -169,7 +91,7 @@ def test_the_vectors_are_not_copied():
 
 def test_unused_entries_of_a_dictionary_are_left_alone(model):
     column = pa.DictionaryArray.from_arrays(pa.array([2, None, 1, 2], pa.uint8()), pa.array(["", None, "high", "low"]))
-    vectors = embed_arrow(model, column)
+    vectors = embed_arrow(model, column, missing="null")
     assert vectors.is_null().to_pylist() == [False, True, True, False]
     assert np.array_equal(matrix(vectors.drop_null()), model.embed(["high", "high"]))
 
@@ -177,7 +99,7 @@ def test_unused_entries_of_a_dictionary_are_left_alone(model):
 def test_exact_vectors():
     targets = {"high": [1.0, 0.0], "higher": [1.0, 1.0], "lower": [0.0, 1.0]}
     model = pbos.train(targets, keep_targets=True)
-    vectors = embed_arrow(model, pa.array(["lower", None, "low"]), exact=True)
+    vectors = embed_arrow(model, pa.array(["lower", None, "low"]), missing="null", exact=True)
     assert vectors[0].as_py() == [0.0, 1.0]
     assert not vectors[1].is_valid
     assert vectors[2].as_py() == model["low"].tolist()
@@ -186,36 +108,92 @@ def test_exact_vectors():
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (pa.array(["a", None, ""]), "word 2 is empty"),
-        (pa.array(["a", "", "a", ""]).dictionary_encode(), "word 1 is empty"),
-        (pa.chunked_array([["a"], ["b", ""]]), "word 2 is empty"),
+        (pa.array(["a", "b", ""]), "word 2 is an empty string; drop such words, or use missing="),
+        (pa.array(["a", None, ""]), r"word 1 is missing \(null\)"),
+        (pa.array(["a", "", "a", ""]).dictionary_encode(), "word 1 is an empty string"),
+        (pa.chunked_array([["a"], ["b", ""]]), "word 2 is an empty string"),
+        (pa.array([None, None]), "word 0 is missing"),
         (pa.array([1, 2]), "got int64; cast it to strings"),
         (pa.array([b"a"]), "got binary"),
         (pa.array([1, 1]).dictionary_encode(), "got dictionary"),
-        (pa.table({"word": ["a"]}), "expected one column of words, got Table"),
-        (pd.DataFrame({"word": ["a"]}), "expected one column of words, got DataFrame"),
-        ("a", "expected one column of words, got str"),
+        (pa.table({"word": ["a"]}), "expected a column of words, got Table"),
+        (pd.DataFrame({"word": ["a"]}), "expected a column of words, got DataFrame"),
+        ("a", "expected a column of words, got str"),
         (["a", 1], "expected a column of words, got list"),
         (7, "expected a column of words, got int"),
     ],
 )
-def test_what_is_no_column_of_words_gets_one_sentence(model, words, sentence):
+def test_bad_columns_get_one_sentence(model, words, sentence):
     with pytest.raises(InputError, match=sentence) as caught:
         embed_arrow(model, words)
     assert "\n" not in str(caught.value)
 
 
-def test_an_empty_word_is_found_among_many(model):
+def test_a_missing_word_is_found_among_many(model):
     words = [f"word{number}" for number in range(9000)]
     words[8000] = ""
-    with pytest.raises(InputError, match="word 8000 is empty"):
+    with pytest.raises(InputError, match="word 8000 is an empty string"):
         embed_arrow(model, pa.array(words))
-    with pytest.raises(InputError, match="word 8000 is empty"):
+    with pytest.raises(InputError, match="word 8000 is an empty string"):
         embed_arrow(model, pa.array(words + words[8001:] * 20))
 
 
-def test_nothing_but_nulls(model):
-    assert embed_arrow(model, pa.array([None, None])).to_pylist() == [None, None]
+@pytest.mark.parametrize("repeats", [1, 5])  # distinct words, and repeated ones
+def test_missing_words(model, repeats):
+    words = ["higher", None, "", "lower"] * repeats
+    present = [bool(word) for word in words]
+    expected = model.embed([word for word in words if word])
+    zeros = embed_arrow(model, pa.array(words), missing="zeros")
+    assert zeros.null_count == 0
+    assert np.array_equal(matrix(zeros)[present], expected)
+    assert not matrix(zeros)[~np.array(present)].any()
+    nulls = embed_arrow(model, pa.array(words), missing="null")
+    assert nulls.is_valid().to_pylist() == present
+    assert np.array_equal(matrix(nulls.drop_null()), expected)
+    assert embed_arrow(model, pa.array([None, None]), missing="null").to_pylist() == [None, None]
+    with pytest.raises(InputError, match="unknown missing 'drop'; choose one of: error, zeros, null"):
+        embed_arrow(model, pa.array(words), missing="drop")
+
+
+@pytest.mark.parametrize("raw", [b"\xff", b"a\xc3", b"\xc0\x80", b"\xed\xa0\x80", b"\xf4\x90\x80\x80"])
+def test_a_word_that_is_not_utf8_is_an_error(model, raw):
+    ends = np.array([0, 2, 2 + len(raw)], np.int32)
+    words = pa.Array.from_buffers(pa.string(), 2, [None, pa.py_buffer(ends.tobytes()), pa.py_buffer(b"ok" + raw)])
+    with pytest.raises(InputError, match=r"the column of words is damaged \(Invalid UTF8 sequence at string index 1\)"):
+        embed_arrow(model, words)
+
+
+@pytest.mark.parametrize("ends", [[0, 5, 2, 6], [0, 99, 99, 6]])
+def test_damaged_offsets_are_an_error(model, ends):
+    buffers = [None, pa.py_buffer(np.array(ends, np.int64).tobytes()), pa.py_buffer(b"abcdef")]
+    with pytest.raises(InputError, match="damaged"):
+        embed_arrow(model, pa.Array.from_buffers(pa.large_string(), 3, buffers))
+
+
+class Counting:
+    """A model that counts the words it embeds."""
+
+    def __init__(self, model):
+        self.model, self.dims, self.count = model, model.dims, 0
+
+    def embed(self, words, **options):
+        self.count += len(words)
+        return self.model.embed(words, **options)
+
+
+def test_repeated_words_and_entries_of_a_dictionary_are_embedded_once(model):
+    column = pa.array(["higher", "lower", None, "higher"] * 100)
+    for repeated in (column, column.dictionary_encode(), pa.chunked_array([column, column])):
+        counting = Counting(model)
+        vectors = embed_arrow(counting, repeated, missing="zeros")
+        assert counting.count == 3
+        assert np.array_equal(matrix(vectors), model.embed(repeated, missing="zeros"))
+    large = pa.DictionaryArray.from_arrays(
+        pa.array([7, 7, 9, 7]), pa.array([f"word{number}" for number in range(5000)])
+    )
+    counting = Counting(model)
+    embed_arrow(counting, large)
+    assert counting.count == 2
 
 
 # -- pandas, Polars, DuckDB --------------------------------------------------------------------------------------------
@@ -224,7 +202,7 @@ def test_nothing_but_nulls(model):
 @pytest.mark.parametrize("dtype", [object, "str", "string", "category", pd.ArrowDtype(pa.string())], ids=str)
 def test_pandas(model, dtype):
     series = pd.Series(["higher", None, "lower", "higher"], dtype=dtype)
-    vectors = embed_arrow(model, series)
+    vectors = embed_arrow(model, series, missing="null")
     assert vectors.is_null().to_pylist() == [False, True, False, False]
     assert np.array_equal(matrix(vectors.drop_null()), model.embed(["higher", "lower", "higher"]))
     back = pd.Series(vectors, dtype=pd.ArrowDtype(vectors.type))
@@ -234,7 +212,7 @@ def test_pandas(model, dtype):
 @pytest.mark.parametrize("dtype", [pl.String, pl.Categorical], ids=str)
 def test_polars(model, dtype):
     series = pl.Series("word", ["higher", None, "lower"], dtype=dtype)
-    vectors = pl.from_arrow(embed_arrow(model, series))
+    vectors = pl.from_arrow(embed_arrow(model, series, missing="null"))
     assert vectors.dtype == pl.Array(pl.Float32, model.dims)
     assert vectors.is_null().to_list() == [False, True, False]
     assert np.array_equal(vectors.drop_nulls().to_numpy(), model.embed(["higher", "lower"]))
@@ -244,12 +222,13 @@ def test_duckdb(model):
     with duckdb.connect() as connection:
         connection.execute("create table words as select * from (values ('higher'), (null), ('lower')) as t(word)")
         table = connection.sql("select word from words").to_arrow_table()
-        vectors = embed_arrow(model, table["word"])
+        vectors = embed_arrow(model, table["word"], missing="null")
         assert np.array_equal(matrix(vectors.drop_null()), model.embed(["higher", "lower"]))
 
         kind = f"FLOAT[{model.dims}]"
         options = {"type": "arrow", "null_handling": "special"}
-        connection.create_function("embed", lambda words: embed_arrow(model, words), ["VARCHAR"], kind, **options)
+        embed = functools.partial(embed_arrow, model, missing="null")
+        connection.create_function("embed", lambda words: embed(words), ["VARCHAR"], kind, **options)
         rows = connection.sql("select word, embed(word) from words").fetchall()
         assert dict(rows)[None] is None
         assert np.array_equal(np.float32(dict(rows)["lower"]), model["lower"])
@@ -280,14 +259,18 @@ def read(path):
     return parquet.read_table(path) if str(path).endswith((".parquet", ".pq")) else feather.read_table(path)
 
 
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
 @pytest.mark.parametrize("source", ["in.parquet", "in.feather"])
 @pytest.mark.parametrize("target", ["out.parquet", "out.arrow"])
-def test_tables_keep_their_columns(run, monkeypatch, model, source, target):
+def test_tables_keep_their_columns(folder, monkeypatch, model, source, target):
     monkeypatch.setattr(arrow, "ROWS", 2)  # so that there are several batches, with different dictionaries
-    run("embed", "--help")  # which changes to the empty folder
     write(TABLE, source)
-    code, out, err = run("embed", "-i", source, "--column", "word", "-o", target)
-    assert (code, out, err) == (0, "", "")
+    embed_table(model, source, target, column="word", missing="null")
     found = read(target)
     assert found.column_names == [*TABLE.column_names, "vector"]
     for name in TABLE.column_names:
@@ -298,11 +281,40 @@ def test_tables_keep_their_columns(run, monkeypatch, model, source, target):
     assert np.array_equal(matrix(found["vector"].drop_null()), model.embed(given_words))
 
 
-def test_one_column_of_strings_needs_no_name_and_vectors_any(run, model):
-    run("embed", "--help")
+def test_missing_words_of_tables(folder, monkeypatch, model):
+    monkeypatch.setattr(arrow, "ROWS", 2)
+    words = ["higher", "lower", "x-ray", None, ""]
+    write(pa.table({"word": words}), "in.parquet")
+    place = r'in.parquet, column "word", row 3 is missing \(null\); drop such words, or use missing="zeros"'
+    with pytest.raises(InputError, match=place):
+        embed_table(model, "in.parquet", "out.parquet")
+    with pytest.raises(InputError, match=place):
+        list(words_of_table("in.parquet", None))
+    assert list(words_of_table("in.parquet", "word", "zeros")) == ["higher", "lower", "x-ray", "", ""]
+    embed_table(model, "in.parquet", "out.parquet", missing="zeros")
+    found = read("out.parquet")["vector"]
+    assert np.array_equal(matrix(found[:3]), model.embed(words[:3]))
+    assert found.null_count == 0 and not matrix(found[3:]).any()
+    write(pa.table({"word": ["a", "b", ""]}), "empty.parquet")
+    with pytest.raises(InputError, match=r'empty.parquet, column "word", row 2 is an empty string'):
+        embed_table(model, "empty.parquet", "out.parquet")
+    with pytest.raises(InputError, match=r'empty.parquet, column "word", row 2 is an empty string'):
+        list(words_of_table("empty.parquet", None))
+
+
+def test_the_only_column_of_strings_needs_no_name(folder, model):
     write(TABLE.select(["id", "word"]), "in.parquet")
-    assert run("embed", "-i", "in.parquet", "-o", "in.parquet", "--vector-column", "v")[0] == 0  # in its place
+    embed_table(model, "in.parquet", "in.parquet", vector_column="v", missing="null")  # replaces the file
     assert read("in.parquet").column_names == ["id", "word", "v"]
+
+
+def test_batches_are_reported(folder, model):
+    write(pa.table({"word": ["higher", None, "ЖЖ"]}), "in.parquet")
+    seen = []
+    embed_table(model, "in.parquet", "out.parquet", missing="zeros", on_batch=lambda *batch: seen.append(batch))
+    ((words, vectors, present),) = seen
+    assert (words.to_pylist(), present.tolist()) == (["higher", None, "ЖЖ"], [True, False, True])
+    assert vectors.any(axis=1).tolist() == [True, False, False]
 
 
 def test_text_to_table_and_table_to_text(run, model):
@@ -319,51 +331,61 @@ def test_text_to_table_and_table_to_text(run, model):
     assert (code, [line.split()[0] for line in out.splitlines()]) == (0, ["higher", "x-ray"])
 
 
-def test_words_without_a_vector_are_named(run):
-    run("embed", "--help")
-    write(pa.table({"word": ["higher", "ЖЖ", None]}), "in.parquet")
-    _, _, err = run("embed", "-i", "in.parquet", "-o", "out.parquet")
-    assert err == "pbos: warning: 1 word has no subword with a vector and got zeros: ЖЖ\n"
+@pytest.mark.parametrize(
+    ("source", "options", "sentence"),
+    [
+        ("in.parquet", {}, "in.parquet has 2 columns of strings; choose one of its columns: id (int64), word (string)"),
+        ("numbers.parquet", {}, "numbers.parquet has 0 columns of strings; choose"),
+        ("in.parquet", {"column": "w"}, 'in.parquet has 0 columns of strings named "w"; choose'),
+        ("in.parquet", {"column": "id"}, 'in.parquet has 0 columns of strings named "id"; choose'),
+        ("in.parquet", {"column": "word", "vector_column": "id"}, 'already has a column "id"'),
+        ("twice.arrow", {"column": "word"}, 'twice.arrow has 2 columns of strings named "word"'),
+        ("text.parquet", {}, "text.parquet is damaged, or not the kind of table its name says"),
+        ("text.arrow", {}, "text.arrow is damaged, or not the kind of table its name says"),
+        ("cut.parquet", {"column": "word", "missing": "null"}, "cut.parquet is damaged, or not the kind of table"),
+        ("latin.arrow", {}, "latin.arrow is damaged, or not the kind of table its name says (Invalid UTF8 sequence"),
+    ],
+)
+def test_bad_tables_get_one_sentence_and_leave_nothing(folder, model, source, options, sentence):
+    write(TABLE, "in.parquet")
+    write(TABLE.select(["id"]), "numbers.parquet")
+    buffers = [None, pa.py_buffer(np.array([0, 2], np.int32).tobytes()), pa.py_buffer(b"a\xe9")]
+    for name, table in {
+        "twice.arrow": pa.table([pa.array(["a"]), pa.array(["b"])], names=["word", "word"]),
+        "latin.arrow": pa.table({"word": pa.Array.from_buffers(pa.string(), 1, buffers)}),
+    }.items():
+        with pa.OSFile(name, "wb") as stream, pa.ipc.new_file(stream, table.schema) as writer:
+            writer.write_table(table)
+    for name in ("text.parquet", "text.arrow"):
+        Path(name).write_text("high\nlow\n", encoding="utf-8")
+    content = bytearray(Path("in.parquet").read_bytes())
+    content[4:60] = bytes(56)  # the pages; the footer is complete
+    Path("cut.parquet").write_bytes(content)
+    before = sorted(folder.iterdir())
+    with pytest.raises((InputError, FormatError)) as caught:
+        embed_table(model, source, "out.parquet", **options)
+    assert sentence in str(caught.value) and "\n" not in str(caught.value)
+    assert sorted(folder.iterdir()) == before
 
 
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ("-i in.parquet -o out.parquet", "in.parquet has 2 columns of strings (word, kind); name the one with the"),
-        ("-i numbers.parquet -o out.parquet", "numbers.parquet has no column of strings"),
-        ("-i in.parquet --column w -o out.parquet", 'no column "w"; its columns are: id, word, kind, more'),
-        ("-i in.parquet --column id -o out.parquet", 'column "id" of in.parquet holds int64, not strings'),
-        ("-i in.parquet --column word --vector-column id -o out.parquet", 'already has a column "id"'),
-        ("-i in.parquet --column word -o out.npy", 'in.parquet, row 1 of column "word": null can be kept in a table'),
-        ("-i empty.parquet -o out.parquet", 'empty.parquet, row 2 of column "word": the word is empty'),
-        ("-i empty.parquet -o out.txt", 'empty.parquet, row 2 of column "word": an empty word has no spelling'),
-        ("-i twice.arrow --column word -o out.parquet", 'twice.arrow has 2 columns "word"'),
-        ("-i text.parquet -o out.parquet", "text.parquet: not a sound Parquet file"),
-        ("-i text.arrow -o out.parquet", "text.arrow: not a sound Arrow file"),
-        ("-i cut.parquet --column word -o out.parquet", "cut.parquet: not a sound Parquet file"),
         ("-i none.parquet -o out.parquet", "no such file or directory: none.parquet"),
+        ("-i in.parquet --column id -o out.parquet", 'in.parquet has 0 columns of strings named "id"'),
+        ("-i in.parquet --column word -o out.parquet", 'in.parquet, column "word", row 1 is missing (null)'),
+        ("-i in.parquet --column word -o out.npy", 'in.parquet, column "word", row 1 is missing (null)'),
         ("-i in.parquet --column word -o no/out.parquet", "no such file or directory"),
         ("high -o out.parquet --json", "--json writes text; choose an output file that does not end in .parquet"),
         ("high -o out.npy --json", "--json writes text; choose an output file that does not end in .npy"),
         ("high -o out.txt --column word", "--column is for tables"),
-        ("high -o out.parquet --column vector", "cannot both be in the column"),
+        ("high -o out.parquet --column vector", 'already has a column "vector"'),
         ("high -i in.parquet -o out.parquet", "give words as arguments or a file with --input, not both"),
     ],
 )
-def test_bad_tables_get_one_sentence_and_leave_nothing(run, tmp_path, arguments, sentence):
-    run("embed", "--help")
+def test_bad_commands_get_one_sentence_and_leave_nothing(run, tmp_path, arguments, sentence):
+    run("embed", "--help")  # changes to the empty folder
     write(TABLE, "in.parquet")
-    write(TABLE.select(["id"]), "numbers.parquet")
-    write(pa.table({"word": ["a", "b", ""]}), "empty.parquet")
-    with pa.OSFile("twice.arrow", "wb") as stream:
-        twice = pa.table([pa.array(["a"]), pa.array(["b"])], names=["word", "word"])
-        with pa.ipc.new_file(stream, twice.schema) as writer:
-            writer.write_table(twice)
-    for name in ("text.parquet", "text.arrow"):
-        Path(name).write_text("high\nlow\n", encoding="utf-8")
-    content = bytearray(Path("in.parquet").read_bytes())
-    content[4:60] = bytes(56)  # the pages; the footer is whole
-    Path("cut.parquet").write_bytes(content)
     before = sorted(tmp_path.iterdir())
     code, out, err = run("embed", *arguments.split())
     assert (code, out) == (2, "")
@@ -391,19 +413,3 @@ def test_without_pyarrow_the_extra_is_named(tmp_path):
     assert done.returncode == 2
     assert done.stderr.endswith('install it with: pip install "pbos[arrow]"\n')
     assert done.stderr.count("\n") == 1
-
-
-def test_the_same_without_a_compiler():
-    """The kernels are plain Python too."""
-    code = """
-import pyarrow as pa
-from pbos.adapters.arrow import codes_of
-from pbos.spelling import Spelling
-for spelling in (Spelling(), Spelling("casefold", boundaries=True, inner_boundaries=True)):
-    words = ["Naïvety", "x-ray", "e\\u0301", "日本", "😀"]
-    found, expected = codes_of(spelling, pa.array(words, pa.large_string())), spelling.codes(words)
-    assert found.codes.tolist() == expected.codes.tolist() and found.offsets.tolist() == expected.offsets.tolist()
-"""
-    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
-    done = subprocess.run([sys.executable, "-W", "error", "-c", code], env=environment, capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (0, "")

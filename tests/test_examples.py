@@ -1,4 +1,4 @@
-"""The scripts of examples/, run as a user would; the models they need are small ones made here."""
+"""The scripts of examples/, run as a user would, on small models made here."""
 
 import os
 import re
@@ -22,7 +22,7 @@ from transformers import (
 )
 
 import pbos
-from pbos.model import cosines
+from pbos import cosines
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 NEW = ["unfriendliest", "covfefe"]
@@ -70,22 +70,22 @@ def test_distil_transformer(tmp_path, words):
     out = run(
         "distil_transformer.py", tmp_path / "encoder", tmp_path / "words.txt", "-o", table, "--dims", 8, "--show", 3
     )
-    assert out.startswith("distilled 400 words x 8\ntrained on 360 words, 40 hidden\nmean cosine")
+    assert out.startswith("distilled 400 words x 8\ntrained on 360 words, 40 held out\nmean cosine")
     assert len(re.findall(r"^  \w+ \(-?\d\.\d\d\): \w+", out, re.MULTILINE)) == 3
     made = pbos.WordVectors.read(table)
     assert made.words == words[:400]
 
-    # Textbook: encode, centre, project on the largest singular directions; angles do not depend on their signs.
+    # By hand: encode, center, project onto the right singular vectors; angles do not depend on their signs.
     full = encoder.encode(words[:400])
-    centred = full - full.mean(axis=0)
-    _, _, directions = np.linalg.svd(centred, full_matrices=False)
-    expected = centred @ directions[:8].T
+    centered = full - full.mean(axis=0)
+    _, _, directions = np.linalg.svd(centered, full_matrices=False)
+    expected = centered @ directions[:8].T
     np.testing.assert_allclose(made.vectors @ made.vectors.T, expected @ expected.T, atol=1e-4)
     assert run("distil_transformer.py", "--table", table, "--show", 3) == out.split("\n", 1)[1]
 
 
-def test_distilled_words_come_near_on_real_vectors(tmp_path, shared_data):
-    """What the recipe's page shows, at a tenth of the size: hidden words come near to their own vectors only."""
+def test_distilled_words_are_close_on_real_vectors(tmp_path, shared_data):
+    """The recipe's page at a tenth of the size: held-out words are close to their own vectors only."""
     table = pbos.WordVectors.read(shared_data / "vectors" / "minilm-en", limit=10_000)
     table.write(tmp_path / "table.npz")
     out = run("distil_transformer.py", "--table", tmp_path / "table.npz")
@@ -107,7 +107,7 @@ def test_new_tokens_of_gpt2(tmp_path, words):
 
 
 def test_new_tokens_of_bert(tmp_path, words):
-    """WordPiece, with rows of the output that are its own."""
+    """WordPiece, with output embeddings of its own."""
     tokenizer, model = save_bert(tmp_path, BertForMaskedLM, words, pbos.load().dims)
     model.config.tie_word_embeddings = False
     model.cls.predictions.decoder.weight = torch.nn.Parameter(torch.randn_like(model.cls.predictions.decoder.weight))
@@ -115,7 +115,7 @@ def test_new_tokens_of_bert(tmp_path, words):
 
 
 def check_new_tokens(folder, tokenizer, model, word_of_token):
-    """Give words the rows that the English model has for them, run the example, and look at the new rows."""
+    """Give words the vectors of the English model, run the example, and check the new embeddings."""
     english, vocabulary = pbos.load(), tokenizer.get_vocab()
     known = {token: word for token, word in word_of_token.items() if token in vocabulary}
     assert len(known) > 1000
@@ -149,14 +149,14 @@ def check_new_tokens(folder, tokenizer, model, word_of_token):
 def test_new_tokens_measured_on_real_vectors(tmp_path, shared_data):
     table = pbos.WordVectors.read(shared_data / "vectors" / "minilm-en", limit=4000)
     table.write(tmp_path / "table.npz")
-    out = run("new_tokens.py", "--measure", tmp_path / "table.npz", "--hidden", 500, "--vocabulary", 3000)
-    assert out.startswith("vocabulary of 3,000 words, 500 hidden")
+    out = run("new_tokens.py", "--measure", tmp_path / "table.npz", "--heldout", 500, "--vocabulary", 3000)
+    assert out.startswith("vocabulary of 3,000 words, 500 held out")
     ours, theirs = (float(number) for number in re.findall(r"(?:pbos|pieces) (\d\.\d{3})", out))
     assert ours > theirs > 0
 
 
 def test_words_are_cut_as_wordpiece_does():
-    """Against the tokenizers library, whose pieces but the first have a mark."""
+    """Against the tokenizers library, whose pieces have a mark, except the first."""
     sys.path.insert(0, str(EXAMPLES))
     import new_tokens
 

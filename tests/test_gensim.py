@@ -539,7 +539,7 @@ def test_unit_normalize_all(small):
 def test_a_training_word_that_lost_its_subwords(english):
     """It has zeros, so a cosine of 0 with all words; gensim alone would put NaN before all others."""
     words = [*english.words[:300], "ЖЩ"]
-    model = pbos.train((words, english.embed(english.words[:301])), lam=0.1).compress(min_count=2)
+    model = pbos.train((words, english.embed(english.words[:301])), lam=0.1).compress(min_vector_words=2)
     assert not model["ЖЩ"].any()
     kv = keyed_vectors(model)
     assert "ЖЩ" in kv

@@ -190,8 +190,7 @@ def test_hashed_subwords_share_vectors_by_their_spelling(shared_data):
             assert rows.setdefault(value % 50, row) == row
     assert len(rows) == len(set(rows.values())) == len(model.subword_vectors) == 50
     expected = sum(
-        weight * model.subword_vectors.to_float32()[row_of[subword]]
-        for subword, weight in model.weights("unfriendly")
+        weight * model.subword_vectors.to_float32()[row_of[subword]] for subword, weight in model.weights("unfriendly")
     )
     assert model["unfriendly"] == pytest.approx(expected, abs=1e-4)
 

@@ -23,7 +23,7 @@ from sklearn.utils import estimator_checks
 
 import pbos
 from pbos import InputError
-from pbos.adapters.sklearn import PBoSVectorizer, WordEmbedder, words_of
+from pbos.adapters.sklearn import PbosVectorizer, WordEmbedder, words_of
 
 WORDS = ["higher", "unfriendliest", "covfefe", "ЖЖЖ", "king"]  # the fourth has no known subword
 TEXTS = [
@@ -59,12 +59,31 @@ def test_words(model):
     assert vectors.dtype == np.float32
     assert np.array_equal(vectors, np.stack([model[word] for word in WORDS]))
     assert not vectors[3].any()
-    assert np.array_equal(WordEmbedder().transform(WORDS), vectors)  # nothing is learnt
+    assert np.array_equal(WordEmbedder().transform(WORDS), vectors)  # nothing is learned
 
 
-def test_an_empty_word_gets_zeros(model):
-    vectors = WordEmbedder().transform(["king", "", "queen"])
+MISSING = [None, np.nan, pd.NA, ""]
+
+
+@pytest.mark.parametrize("nothing", MISSING, ids=repr)
+def test_missing_words(model, nothing):
+    words = ["king", nothing, "queen"]
+    with pytest.raises(InputError, match=r'word 1 is (missing|an empty string).*missing="zeros"'):
+        WordEmbedder().fit_transform(words)
+    vectors = WordEmbedder(missing="zeros").fit_transform(words)
     assert np.array_equal(vectors, np.stack([model["king"], np.zeros(160), model["queen"]]))
+
+
+@pytest.mark.parametrize("nothing", MISSING[:-1], ids=repr)
+def test_missing_texts(nothing):
+    texts = ["a king", "", nothing]
+    with pytest.raises(InputError, match=r'text 2 is missing .*missing="zeros"'):
+        PbosVectorizer().fit(texts)
+    fitted = PbosVectorizer().fit(TEXTS)
+    with pytest.raises(InputError, match="text 2 is missing"):
+        fitted.transform(texts)
+    vectors = PbosVectorizer(missing="zeros").fit_transform(texts)
+    assert vectors[0].any() and not vectors[1:].any()
 
 
 def textbook(model, fitted, texts, weighting, a, remove):
@@ -91,7 +110,7 @@ def textbook(model, fitted, texts, weighting, a, remove):
 @pytest.mark.parametrize("a", [1e-3, 0.1])
 def test_texts_by_the_formula(model, weighting, remove, a):
     """Fitted on some texts, and then used on others too, with words that were not there before."""
-    vectorizer = PBoSVectorizer(weighting=weighting, a=a, remove_component=remove, tokenizer=str.split).fit(TEXTS)
+    vectorizer = PbosVectorizer(weighting=weighting, a=a, remove_component=remove, tokenizer=str.split).fit(TEXTS)
     others = ["A king unknown to kings", *TEXTS, "ЖЖЖ king", "tea"]
     expected = textbook(model, TEXTS, others, weighting, a, remove)
     vectors = vectorizer.transform(others)
@@ -110,16 +129,16 @@ def test_settings_matter(model):
         {"remove_component": True},
         {"lowercase": False},
     ]
-    results = [PBoSVectorizer(**each).fit_transform(TEXTS) for each in settings]
+    results = [PbosVectorizer(**each).fit_transform(TEXTS) for each in settings]
     for at, result in enumerate(results):
         for other in results[:at]:
             assert not np.allclose(result, other, atol=1e-3)
 
 
 def test_many_texts_are_averaged_in_parts(monkeypatch):
-    whole = PBoSVectorizer(weighting="sif", remove_component=True).fit_transform(TEXTS)
+    whole = PbosVectorizer(weighting="sif", remove_component=True).fit_transform(TEXTS)
     monkeypatch.setattr("pbos.adapters.sklearn.TEXTS", 2)
-    assert np.allclose(PBoSVectorizer(weighting="sif", remove_component=True).fit_transform(TEXTS), whole, atol=1e-6)
+    assert np.allclose(PbosVectorizer(weighting="sif", remove_component=True).fit_transform(TEXTS), whole, atol=1e-6)
 
 
 def test_words_of_a_text():
@@ -140,8 +159,8 @@ def test_words_of_a_text():
     ],
 )
 def test_what_is_a_word(settings, same):
-    vectors = PBoSVectorizer(**settings).fit_transform(["The king: a unfriendly"])
-    assert np.array_equal(vectors, PBoSVectorizer(tokenizer=str.split, lowercase=False).fit_transform([same]))
+    vectors = PbosVectorizer(**settings).fit_transform(["The king: a unfriendly"])
+    assert np.array_equal(vectors, PbosVectorizer(tokenizer=str.split, lowercase=False).fit_transform([same]))
 
 
 # -- what people hand over ---------------------------------------------------------------------------------------------
@@ -173,8 +192,8 @@ def test_columns_of_all_kinds(kind):
     if kind != "generator":  # which can be read once
         assert np.array_equal(WordEmbedder().fit_transform(make(WORDS)), WordEmbedder().transform(WORDS))
     assert np.array_equal(WordEmbedder().transform(make(WORDS)), WordEmbedder().transform(WORDS))
-    vectorizer = PBoSVectorizer().fit(make(TEXTS))
-    assert np.array_equal(vectorizer.transform(make(TEXTS)), PBoSVectorizer().fit_transform(TEXTS))
+    vectorizer = PbosVectorizer().fit(make(TEXTS))
+    assert np.array_equal(vectorizer.transform(make(TEXTS)), PbosVectorizer().fit_transform(TEXTS))
 
 
 @pytest.mark.parametrize(
@@ -182,8 +201,8 @@ def test_columns_of_all_kinds(kind):
     [
         ("a text", "got one string: 'a text'; put it in a list"),
         (7, r"expected (word|text)s \(a list or column of str\), got int"),
-        (["a", None], "(word|text) 1 is not a str but NoneType: None; fill or drop missing ones"),
-        (pd.Series(["a", np.nan]), "(word|text) 1 is not a str but float: nan"),
+        (pd.Series(["a", np.nan]), r"(word|text) 1 is missing \(nan\); drop such (word|text)s"),
+        (pa.array(["a", None]), r"(word|text) 1 is missing \(None\)"),
         (np.zeros((2, 1)), "(word|text) 0 is not a str but float"),
         (np.array([["a", "b"]]), "expected one column of (word|text)s, got 2; choose one"),
         ([["a", "b"]], "(word|text) 0 is not a str but list"),
@@ -191,31 +210,36 @@ def test_columns_of_all_kinds(kind):
     ],
 )
 def test_bad_input(X, message):
-    for estimator in (WordEmbedder(), PBoSVectorizer(tokenizer=str.split)):
+    for estimator in (WordEmbedder(), PbosVectorizer(tokenizer=str.split)):
         with pytest.raises(InputError, match=message):
             estimator.fit(X).transform(X)
 
 
 def test_bad_settings(tmp_path):
-    for settings, message in [({"weighting": "tfidf"}, "weighting must be"), ({"a": 0}, "a must be greater than 0")]:
+    bad = [
+        ({"weighting": "tfidf"}, "unknown weighting 'tfidf'; choose one of: mean, sif"),
+        ({"a": 0}, "a must be greater than 0"),
+        ({"missing": "null"}, "unknown missing 'null'; choose one of: error, zeros"),
+    ]
+    for settings, message in bad:
         with pytest.raises(InputError, match=message):
-            PBoSVectorizer(**settings).fit(TEXTS)
-    for estimator in (WordEmbedder, PBoSVectorizer):
+            PbosVectorizer(**settings).fit(TEXTS)
+    for estimator in (WordEmbedder, PbosVectorizer):
         with pytest.raises(pbos.ModelError, match="nowhere"):
             estimator(tmp_path / "nowhere").fit(TEXTS)
     with pytest.raises(NotFittedError):
-        PBoSVectorizer().transform(TEXTS)
+        PbosVectorizer().transform(TEXTS)
 
 
 def test_no_texts():
-    assert PBoSVectorizer().fit(TEXTS).transform([]).shape == (0, 160)
+    assert PbosVectorizer().fit(TEXTS).transform([]).shape == (0, 160)
     assert WordEmbedder().transform([]).shape == (0, 160)
-    assert not PBoSVectorizer(weighting="sif", remove_component=True).fit_transform(["", ""]).any()
+    assert not PbosVectorizer(weighting="sif", remove_component=True).fit_transform(["", ""]).any()
 
 
 # -- as an estimator ---------------------------------------------------------------------------------------------------
 
-ESTIMATORS = [WordEmbedder(), PBoSVectorizer(weighting="sif")]
+ESTIMATORS = [WordEmbedder(missing="zeros"), PbosVectorizer(weighting="sif")]
 WITHOUT_DATA = [
     "check_do_not_raise_errors_in_init_or_set_params",
     "check_estimator_cloneable",
@@ -274,7 +298,7 @@ def test_what_scikit_learn_checks_with_numbers(estimator):
 
 def test_a_path_stays_a_path(small):
     """And the model is loaded anew wherever it is needed."""
-    for estimator in (WordEmbedder(small), PBoSVectorizer(str(small))):
+    for estimator in (WordEmbedder(small, missing="zeros"), PbosVectorizer(str(small))):
         vectors = estimator.fit_transform(TEXTS)
         assert vectors.shape == (6, 3)
         content = pickle.dumps(estimator)
@@ -285,7 +309,7 @@ def test_a_path_stays_a_path(small):
 
 
 def test_none_stays_none():
-    for estimator in (WordEmbedder(), PBoSVectorizer()):
+    for estimator in (WordEmbedder(missing="zeros"), PbosVectorizer()):
         vectors = estimator.fit_transform(TEXTS)
         content = pickle.dumps(estimator)
         assert len(content) < 2000
@@ -295,7 +319,7 @@ def test_none_stays_none():
 
 def test_a_model_is_shared_by_clones_and_goes_into_pickles(small, model):
     loaded = pbos.load(small)
-    for estimator in (WordEmbedder(loaded), PBoSVectorizer(loaded)):
+    for estimator in (WordEmbedder(loaded, missing="zeros"), PbosVectorizer(loaded)):
         vectors = estimator.fit_transform(TEXTS)
         assert clone(estimator).model is loaded
         assert np.array_equal(pickle.loads(pickle.dumps(estimator)).transform(TEXTS), vectors)
@@ -309,11 +333,11 @@ def test_column_transformer():
     frame = pd.DataFrame({"word": WORDS, "text": TEXTS[:5], "number": range(5)})
     for columns in (("word", "text"), (["word"], ["text"])):
         transformer = ColumnTransformer(
-            [("w", WordEmbedder(), columns[0]), ("t", PBoSVectorizer(), columns[1]), ("n", "passthrough", ["number"])]
+            [("w", WordEmbedder(), columns[0]), ("t", PbosVectorizer(), columns[1]), ("n", "passthrough", ["number"])]
         )
         result = transformer.fit_transform(frame)
         assert np.allclose(result[:, :160], WordEmbedder().transform(WORDS))
-        assert np.allclose(result[:, 160:320], PBoSVectorizer().fit_transform(TEXTS[:5]), atol=1e-6)
+        assert np.allclose(result[:, 160:320], PbosVectorizer().fit_transform(TEXTS[:5]), atol=1e-6)
         assert transformer.get_feature_names_out()[0] == "w__wordembedder0"
         assert transformer.set_output(transform="pandas").fit_transform(frame).shape == (5, 321)
 
@@ -334,7 +358,7 @@ def test_grid_search_over_sentences(shared_data):
         found = [" ".join(word for word, _ in sentence) for sentence in sentences(shared_data, language, 150)]
         texts += found
         labels += [language] * len(found)
-    pipeline = make_pipeline(PBoSVectorizer(), RidgeClassifier())
+    pipeline = make_pipeline(PbosVectorizer(), RidgeClassifier())
     grid = {"pbosvectorizer__weighting": ["mean", "sif"], "pbosvectorizer__remove_component": [False, True]}
     search = GridSearchCV(pipeline, grid, cv=3, error_score="raise").fit(texts, labels)
     assert len(search.cv_results_["params"]) == 4

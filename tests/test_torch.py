@@ -11,7 +11,7 @@ from torch import nn
 from torch.utils.data import DataLoader
 
 import pbos
-from pbos.adapters.torch import Bagger, Bags, PBoSEmbedding, init_embeddings, is_word, letters_of, style_of
+from pbos.adapters.torch import Bagger, Bags, PbosEmbedding, init_embeddings, is_word, letters_of, style_of
 from pbos.errors import InputError, ModelError
 from pbos.model import Model
 from pbos.subword_vectors import SubwordVectors
@@ -38,16 +38,16 @@ def with_vectors(model, vectors):
 
 def weights(model, words):
     """The matrix A, by embedding with unit vectors for vectors."""
-    return with_vectors(model, np.eye(len(model.vectors), dtype=np.float32)).embed(words)
+    return with_vectors(model, np.eye(len(model.subword_vectors), dtype=np.float32)).embed(words)
 
 
 # -- vectors -----------------------------------------------------------------------------------------------------------
 
 
 def test_words_have_the_vectors_of_the_model(model):
-    vectors = PBoSEmbedding(model)(WORDS)
+    vectors = PbosEmbedding(model)(WORDS)
     assert vectors.dtype == torch.float32 and not vectors.requires_grad
-    plain = with_vectors(model, model.vectors.to_float32())
+    plain = with_vectors(model, model.subword_vectors.to_float32())
     np.testing.assert_allclose(vectors.numpy(), plain.embed(WORDS), atol=1e-6)
     lengths = np.linalg.norm(model.embed(WORDS), axis=1)
     assert (np.linalg.norm(vectors.numpy() - model.embed(WORDS), axis=1) <= 1e-3 * lengths).all()  # the model's dust
@@ -55,7 +55,7 @@ def test_words_have_the_vectors_of_the_model(model):
 
 
 def test_sentences_are_padded(model):
-    embedding = PBoSEmbedding(model)
+    embedding = PbosEmbedding(model)
     vectors = embedding(SENTENCES)
     assert vectors.shape == (4, 3, model.dims)
     for sentence, rows in zip(SENTENCES, vectors, strict=True):
@@ -64,13 +64,13 @@ def test_sentences_are_padded(model):
 
 
 def test_nothing_to_embed(model):
-    embedding = PBoSEmbedding(model)
+    embedding = PbosEmbedding(model)
     assert embedding([]).shape == (0, model.dims)
     assert embedding([[], []]).shape == (2, 0, model.dims)
 
 
 def test_other_containers_of_words(model):
-    embedding = PBoSEmbedding(model)
+    embedding = PbosEmbedding(model)
     for words in (tuple(WORDS), np.array(WORDS), iter(WORDS)):
         assert torch.equal(embedding(words), embedding(WORDS))
 
@@ -78,12 +78,12 @@ def test_other_containers_of_words(model):
 @pytest.mark.parametrize("words", ["higher", ["higher", ""], ["higher", 1], [["higher"], "low"], [["a"], [1]], [1]])
 def test_what_is_no_word_gets_one_sentence(model, words):
     with pytest.raises(InputError):
-        PBoSEmbedding(model)(words)
+        PbosEmbedding(model)(words)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
 def test_other_precisions(model, dtype):
-    embedding = PBoSEmbedding(model).to(dtype)
+    embedding = PbosEmbedding(model).to(dtype)
     vectors = embedding(WORDS)
     assert vectors.dtype == dtype
     np.testing.assert_allclose(vectors.double().numpy(), model.embed(WORDS), atol=0.02)
@@ -93,17 +93,17 @@ def test_other_precisions(model, dtype):
 
 def test_every_tensor_moves_with_the_module(model):
     """The device "meta" has no numbers, but refuses tensors of others."""
-    embedding = PBoSEmbedding(model).to("meta")
+    embedding = PbosEmbedding(model).to("meta")
     assert embedding(WORDS).device.type == "meta"
-    assert embedding(embedding.bags(WORDS)).shape == (len(WORDS), model.dims)
-    assert {tensor.device.type for tensor in embedding.bags(SENTENCES).to("meta")} == {"meta"}
+    assert embedding(embedding.bagger(WORDS)).shape == (len(WORDS), model.dims)
+    assert {tensor.device.type for tensor in embedding.bagger(SENTENCES).to("meta")} == {"meta"}
 
 
 # -- bags --------------------------------------------------------------------------------------------------------------
 
 
 def test_bags_are_made_by_the_workers_of_a_data_loader(model):
-    embedding = PBoSEmbedding(model)
+    embedding = PbosEmbedding(model)
     loader = DataLoader(SENTENCES, batch_size=3, collate_fn=embedding.bagger, num_workers=1)
     batches = list(loader)
     assert all(isinstance(bags, Bags) for bags in batches)
@@ -112,9 +112,9 @@ def test_bags_are_made_by_the_workers_of_a_data_loader(model):
 
 
 def test_a_bagger_travels_without_vectors(model):
-    bagger = Bagger.of(model)
+    bagger = Bagger(model.subwords)
     packed = pickle.dumps(bagger)
-    assert len(packed) < model.vectors.nbytes
+    assert len(packed) < model.subword_vectors.nbytes
     for one, other in zip(pickle.loads(packed)(WORDS), bagger(WORDS), strict=True):
         assert one is other is None or torch.equal(one, other)
 
@@ -125,7 +125,7 @@ def test_a_bagger_travels_without_vectors(model):
 @pytest.mark.parametrize("sparse", [False, True])
 def test_gradients_are_those_of_a_matrix_product(small, sparse):
     words = ["higher", "lowest", "high-low", "higher"]
-    embedding = PBoSEmbedding(small, trainable=True, sparse=sparse)
+    embedding = PbosEmbedding(small, trainable=True, sparse=sparse)
     factors = torch.randn(len(words), 2, generator=torch.Generator().manual_seed(0))
     (embedding(words) * factors).sum().backward()
     gradient = embedding.bag.weight.grad
@@ -138,7 +138,7 @@ def test_gradients_are_those_of_a_matrix_product(small, sparse):
 
 def test_a_frozen_module_has_no_gradients(small):
     head = nn.Linear(2, 1)
-    embedding = PBoSEmbedding(small)
+    embedding = PbosEmbedding(small)
     head(embedding(["higher"])).sum().backward()
     assert embedding.bag.weight.grad is None
     assert not [parameter for parameter in embedding.parameters() if parameter.requires_grad]
@@ -146,7 +146,7 @@ def test_a_frozen_module_has_no_gradients(small):
 
 @pytest.mark.parametrize("sparse", [False, True])
 def test_training_moves_words_and_gives_a_model(small, sparse, tmp_path):
-    embedding = PBoSEmbedding(small, trainable=True, sparse=sparse)
+    embedding = PbosEmbedding(small, trainable=True, sparse=sparse)
     optimizer = (torch.optim.SparseAdam if sparse else torch.optim.Adam)(embedding.parameters(), lr=0.05)
     goal = torch.tensor([[3.0, -3.0]])
     for _ in range(200):
@@ -158,7 +158,7 @@ def test_training_moves_words_and_gives_a_model(small, sparse, tmp_path):
     assert np.array_equal(small["higher"], pbos.train(TARGETS, lam=1e-3)["higher"])  # the model stays as it was
     untouched = ~weights(small, ["higher"]).any(axis=0)
     assert untouched.any()
-    assert np.array_equal(made.vectors.values[untouched], small.vectors.values[untouched])
+    assert np.array_equal(made.subword_vectors.values[untouched], small.subword_vectors.values[untouched])
     assert made.words == small.words
     made.save(tmp_path / "model")
     assert np.array_equal(pbos.load(tmp_path / "model")["lowest"], made["lowest"])
@@ -179,11 +179,11 @@ def by_safetensors(state):
 
 @pytest.mark.parametrize("through", [by_torch, by_safetensors])
 def test_a_state_dict_holds_all(model, through):
-    embedding = PBoSEmbedding(model, trainable=True)
+    embedding = PbosEmbedding(model, trainable=True)
     with torch.no_grad():
         embedding.bag.weight.mul_(2)
     state = through(embedding.state_dict())
-    again = PBoSEmbedding.from_state(state, trainable=True)
+    again = PbosEmbedding.from_state(state, trainable=True)
     assert torch.equal(again(WORDS), embedding(WORDS))
     assert again.bag.weight.requires_grad
     made = again.to_model()
@@ -192,8 +192,8 @@ def test_a_state_dict_holds_all(model, through):
 
 
 def test_a_state_dict_inside_another_and_in_half_precision(small):
-    net = nn.Sequential(PBoSEmbedding(small), nn.Linear(2, 1)).half()
-    again = PBoSEmbedding.from_state(by_torch(net.state_dict()), "0.")
+    net = nn.Sequential(PbosEmbedding(small), nn.Linear(2, 1)).half()
+    again = PbosEmbedding.from_state(by_torch(net.state_dict()), "0.")
     assert again.bag.weight.dtype == torch.float16
     assert torch.equal(again(["lowest"]), net[0](["lowest"]))
 
@@ -201,8 +201,8 @@ def test_a_state_dict_inside_another_and_in_half_precision(small):
 def test_a_state_dict_brings_its_subwords(small):
     """Loaded into a module of another model with as many vectors, the subwords change too."""
     swapped = {word[::-1]: vector for word, vector in TARGETS.items()}
-    other = PBoSEmbedding(pbos.train(swapped, lam=1e-3))
-    embedding = PBoSEmbedding(small)
+    other = PbosEmbedding(pbos.train(swapped, lam=1e-3))
+    embedding = PbosEmbedding(small)
     assert other.bag.weight.shape == embedding.bag.weight.shape
     assert not torch.allclose(other(["highest"]), embedding(["highest"]))
     other.load_state_dict(embedding.state_dict())
@@ -211,15 +211,15 @@ def test_a_state_dict_brings_its_subwords(small):
 
 
 def test_bad_state_dicts_get_one_sentence(model, small):
-    state = PBoSEmbedding(small).state_dict()
-    with pytest.raises(InputError, match="make one that fits with PBoSEmbedding"):
-        PBoSEmbedding(model).load_state_dict(state)
+    state = PbosEmbedding(small).state_dict()
+    with pytest.raises(InputError, match="make a new module with PbosEmbedding"):
+        PbosEmbedding(model).load_state_dict(state)
     with pytest.raises(InputError, match="its names are: _extra_state, bag"):
-        PBoSEmbedding.from_state(state, "x.")
-    with pytest.raises(ModelError, match="holds no sound pbos model"):
-        PBoSEmbedding.from_state({**state, "_extra_state": state["_extra_state"][:-9]})
-    with pytest.raises(ModelError, match="holds no sound pbos model"):
-        PBoSEmbedding.from_state({**state, "_extra_state": {}})
+        PbosEmbedding.from_state(state, "x.")
+    with pytest.raises(ModelError, match="is not a complete pbos model"):
+        PbosEmbedding.from_state({**state, "_extra_state": state["_extra_state"][:-9]})
+    with pytest.raises(ModelError, match="is not a complete pbos model"):
+        PbosEmbedding.from_state({**state, "_extra_state": {}})
 
 
 # -- new tokens --------------------------------------------------------------------------------------------------------
@@ -298,11 +298,11 @@ def test_bad_vocabularies_get_one_sentence(model):
         init_embeddings(matrix, ["high"], {"<s>": 0, "-": 1})
     with pytest.raises(InputError, match="names row 7, but there are 3 embeddings"):
         init_embeddings(matrix, ["high"], {"low": 7})
-    with pytest.raises(InputError, match="give vocabulary=tokenizer"):
+    with pytest.raises(InputError, match="pass vocabulary=tokenizer"):
         init_embeddings(matrix, ["high"])
-    with pytest.raises(InputError, match="a row for each token, got the shape"):
+    with pytest.raises(InputError, match="one row per token, got shape"):
         init_embeddings(matrix[0], ["high"], {"low": 0})
-    with pytest.raises(InputError, match="lam: a pbos model is given"):
+    with pytest.raises(InputError, match="lam: settings need a language model"):
         init_embeddings(model, ["high"], lam=0.1)
 
 

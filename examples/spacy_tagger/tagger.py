@@ -37,9 +37,9 @@ def main() -> None:
     parser.add_argument("language", help="language of the treebank, such as en")
     parser.add_argument("vectors", help="name of the word vectors, such as glove840b-en-10k")
     parser.add_argument("--data", type=Path, default=DATA, help=f"folder of data sets; {DATA} by default")
-    parser.add_argument("--sentences", type=int, help="how many of the treebank's to train on; all by default")
-    parser.add_argument("--seeds", type=int, default=3, help="how many trainings a row")
-    parser.add_argument("--steps", type=int, default=600, help="how many steps each")
+    parser.add_argument("--sentences", type=int, help="training sentences to use; all by default")
+    parser.add_argument("--seeds", type=int, default=3, help="runs per row")
+    parser.add_argument("--steps", type=int, default=600, help="training steps per run")
     options = parser.parse_args()
 
     words = vectors(options.vectors, options.data)
@@ -66,7 +66,7 @@ def main() -> None:
 
 
 def write_inputs(folder: Path, language: str, parts: dict[str, list[Sentence]], words: pbos.WordVectors) -> None:
-    """Write what the config files name: the treebank, a pipeline with the table, a pbos model of the same vectors."""
+    """Write the inputs of the config files: the treebank, a pipeline with the table, a pbos model."""
     for part in ("train", "dev"):
         DocBin(docs=[tagged(sentence) for sentence in parts[part]]).to_disk(folder / f"{part}.spacy")
     nlp = spacy.blank(language)
@@ -76,25 +76,25 @@ def write_inputs(folder: Path, language: str, parts: dict[str, list[Sentence]], 
 
 
 def tagged(sentence: Sentence) -> Doc:
-    """Return a sentence as spaCy has it."""
+    """Return a sentence as a spaCy Doc."""
     words, tags = zip(*sentence, strict=True)
     return Doc(Vocab(), words=list(words), tags=list(tags))
 
 
 def trained(folder: Path, config: str, settings: dict[str, str | int | bool]) -> spacy.Language:
-    """Train as `spacy train` does, with paths relative to a folder; return the pipeline that was best on dev."""
+    """Train as `spacy train` does, with paths relative to a folder; return the pipeline that is best on dev."""
     settings = {"paths.train": "train.spacy", "paths.dev": "dev.spacy", **settings}
     paths = {name: str(folder / str(settings[name])) for name in PATHS & settings.keys()}
     with contextlib.redirect_stdout(io.StringIO()) as log:
         try:
             train(HERE / config, folder / "trained", overrides={**settings, **paths})
-        except SystemExit:  # with which spaCy meets a wrong setting
+        except SystemExit:  # what spaCy raises for a wrong setting
             raise SystemExit(log.getvalue()) from None
     return spacy.load(folder / "trained" / "model-best")
 
 
 def accuracies(nlp: spacy.Language, test: list[Sentence], known: set[str]) -> tuple[float, float]:
-    """Return the percentage of right tags, of all words and of those not known."""
+    """Return the percentage of correct tags for all words, and for unseen words."""
     words = [[word for word, _ in sentence] for sentence in test]
     docs = nlp.pipe(Doc(nlp.vocab, words=sentence) for sentence in words)
     tags = [tag for sentence in test for _, tag in sentence]

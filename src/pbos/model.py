@@ -194,10 +194,14 @@ class Model(Segmenter):
         else:
             rows = [words] if one else words if getattr(words, "ndim", 0) == 2 else self._checked_words(words)
             groups = [([row], []) for row in rows]
-        candidates = self.words if among is None else as_words(among)
-        units = self._unit_words(exact) if among is None else unit_rows(self.embed(candidates, exact=exact))
-        names = candidates if among is None else self.subwords.normalize(candidates)
-        repeated = 0 if among is None else len(names) - len(set(names))
+        if among is None:
+            candidates = names = self.words
+            units = self._unit_targets if exact else self._unit_words
+        else:
+            candidates = as_words(among)
+            names = self.subwords.normalize(candidates)
+            units = unit_rows(self.embed(candidates, exact=exact))
+        repeated = len(names) - len(set(names)) if among is not None else 0
         found: list[Neighbors] = []
         for first in range(0, len(groups), QUERIES):
             some = groups[first : first + QUERIES]
@@ -221,14 +225,13 @@ class Model(Segmenter):
                 total += sign * vector
         return total
 
-    def _unit_words(self, exact: bool) -> FloatMatrix:  # (n_words, dims)
-        if exact:
-            return unit_rows(self.embed(self.words, exact=True))
-        return self._unit_composed
+    @cached_property
+    def _unit_words(self) -> FloatMatrix:  # (n_words, dims)
+        return unit_rows(self.embed(self.words))
 
     @cached_property
-    def _unit_composed(self) -> FloatMatrix:
-        return unit_rows(self.embed(self.words))
+    def _unit_targets(self) -> FloatMatrix:  # (n_words, dims)
+        return unit_rows(self.embed(self.words, exact=True))
 
     @overload
     def explain(self, words: str, n: int = 5, *, neighbors: int = 10) -> Explanation: ...  # type: ignore[overload-overlap]

@@ -6,7 +6,7 @@ import functools
 import itertools
 from collections.abc import Callable
 from functools import cached_property
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -76,6 +76,9 @@ class Subwords:
         self._lengths = lengths
         kind = WEIGHTINGS[spelling.weighting]
         self._weighing = spelling.unseen_char_prob, kind, spelling.start_weight, spelling.end_weight
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Subwords, (self.index, self.spelling, self._lengths)  # without the unpacked index
 
     @cached_property
     def _nodes(self) -> Nodes:

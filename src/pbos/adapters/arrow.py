@@ -1,316 +1,125 @@
-"""Arrow columns to vectors without Python strings: for pyarrow, pandas, Polars, DuckDB and Parquet (extra `arrow`).
-
-An Arrow column of strings is UTF-8 bytes and offsets, which a kernel decodes; only words that Unicode normalisation may
-change become Python strings on the way. The result is a column of vectors (a fixed-size list of float32) around the
-matrix that was computed, without a copy.
-"""
+"""Vectors for columns and tables of words: pyarrow, pandas, Polars, DuckDB, Parquet files (extra `arrow`)."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from pbos.arrays import FloatMatrix
 from pbos.errors import FormatError, InputError, MissingExtraError
 from pbos.files import PARQUET, write_whole
-from pbos.kernels import utf8
 from pbos.model import Model
 from pbos.progress import progress as progress_bar
-from pbos.segmenter import CHUNK
-from pbos.spelling import Spelling
-from pbos.subword_vectors import FloatMatrix
-from pbos.text import BOUNDARIES, Codes, CodeTable
-from pbos.threads import in_threads, share
+from pbos.settings import MISSING, Missing, check_choice
 
 try:
     import pyarrow as pa
+    from pyarrow import parquet
 except ImportError:
     raise MissingExtraError("working with Arrow columns", "arrow") from None
 
-MARKS = tuple(map(ord, BOUNDARIES))
-ROWS = 1 << 15  # of a file, embedded at a time: memory stays the same for any number of rows
+ROWS = 1 << 15  # rows of a file to embed at a time, so that memory does not depend on the number of rows
 BoolArray = npt.NDArray[np.bool_]
+MissingInColumn = Literal["error", "zeros", "null"]
 
 
-def embed_arrow(model: Model, words: Any, *, threads: int | None = None, exact: bool = False) -> Any:
-    """Return the vectors of an Arrow column of words: a column of fixed-size lists of float32, null where a word is.
+def embed_arrow(
+    model: Model, words: Any, *, missing: MissingInColumn = "error", threads: int | None = None, exact: bool = False
+) -> Any:
+    """Return the vectors of a column of words as an Arrow column of fixed-size lists of float32.
 
-    They are the same as those of `model.embed`, to the bit. A word that occurs often is embedded once, as is each entry
-    of a dictionary-encoded column.
+    They are those of `model.embed`. Each distinct word is embedded once. A chunked array keeps its chunks.
 
     Args:
         model: The model.
-        words: An Arrow array or chunked array of strings (string, large_string, string_view or a dictionary of them), a
-            pandas or Polars series.
-        threads: How many threads to use; None for one a core. The result does not depend on it.
+        words: An Arrow array or chunked array of strings or of a dictionary of strings, a pandas or Polars series.
+        missing: What to do with missing words (null or empty): "error", "zeros" for zero vectors, or "null".
+        threads: The number of threads; None for one per core. The result does not depend on it.
         exact: Return a training word's given vector instead of the composed one, as in `model.embed`.
 
-    Returns:
-        An Arrow array; of a chunked array a chunked one, with the same chunks.
-
     >>> import pbos
-    >>> vectors = embed_arrow(pbos.load(), pa.array(["unfriendliest", None]))
+    >>> vectors = embed_arrow(pbos.load(), pa.array(["unfriendliest", None]), missing="null")
     >>> vectors.type, vectors.is_null().to_pylist()
     (FixedSizeListType(fixed_size_list<item: float>[160]), [False, True])
     """
     column = as_column(words)
     try:
-        vectors, valid = embed_rows(model, column, threads, exact)
-    except BadWord as bad:
-        raise InputError(f"word {bad.at} {bad.reason}") from None
-    result = as_vectors(vectors, valid)
+        vectors, present = embed_column(model, column, missing, "word", threads=threads, exact=exact)
+    except pa.ArrowInvalid as error:
+        raise InputError(f"the column of words is damaged ({error})") from None
+    result = as_vectors(vectors, present if missing == "null" else None)
     if not isinstance(column, pa.ChunkedArray):
         return result
     ends = np.cumsum([0, *map(len, column.chunks)]).tolist()
     return pa.chunked_array([result[start:end] for start, end in itertools.pairwise(ends)], result.type)
 
 
-class BadWord(Exception):
-    """A word that cannot be embedded: where it stands, and why."""
-
-    def __init__(self, at: int, reason: str) -> None:
-        super().__init__(at, reason)
-        self.at, self.reason = at, reason
-
-
 def as_column(words: Any) -> Any:
     """Return words as an Arrow array or chunked array of strings, or of a dictionary of strings."""
+    if isinstance(words, (str, bytes, pa.Table, pa.RecordBatch)) or hasattr(words, "columns"):
+        raise InputError(f'expected a column of words, got {type(words).__name__}; choose one, as in table["word"]')
     if not isinstance(words, (pa.Array, pa.ChunkedArray)):
-        if isinstance(words, (str, bytes, pa.Table, pa.RecordBatch)) or hasattr(words, "columns"):
-            raise InputError(f'expected one column of words, got {type(words).__name__}; choose one, as table["word"]')
         try:
             words = words.to_arrow() if hasattr(words, "to_arrow") else pa.array(words, from_pandas=True)
         except (pa.ArrowException, TypeError) as error:
             raise InputError(f"expected a column of words, got {type(words).__name__} ({error})") from None
-    encoded = pa.types.is_dictionary(words.type)
-    kind = words.type.value_type if encoded else words.type
-    if not (is_string(kind) or pa.types.is_null(kind)):
+    if not is_string(words.type) and not pa.types.is_null(words.type):
         raise InputError(f"expected a column of strings, got {words.type}; cast it to strings first")
     return words
 
 
 def is_string(kind: Any) -> bool:
-    """Tell whether an Arrow type is one of strings."""
-    is_view = getattr(pa.types, "is_string_view", lambda kind: False)  # which early versions do not know
-    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or is_view(kind)
-
-
-def embed_rows(model: Model, column: Any, threads: int | None, exact: bool) -> tuple[FloatMatrix, BoolArray]:
-    """Return the vectors of an array or chunked array, zeros for nulls, and which rows are not null."""
-    whole = column if pa.types.is_dictionary(column.type) else column.cast(pa.large_string())
-    if isinstance(whole, pa.ChunkedArray):
-        whole = whole.combine_chunks()
-    vectors = np.empty((len(whole), model.dims), np.float32)
-    valid = embed_column(model, whole, vectors, threads)
-    if exact:
-        vectors[valid] = model.embed(whole.filter(pa.array(valid)), exact=True, threads=threads)
-    return vectors, valid
-
-
-def embed_column(model: Model, column: Any, out: FloatMatrix, threads: int | None) -> BoolArray:
-    """Write the vectors of an array, zeros for nulls; return which rows are not null."""
-    encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
-    if encoded is column or column.null_count or 2 * len(encoded.dictionary) <= len(column):  # as in running text
-        return embed_entries(model, encoded, out, threads)
-    embed_words(model, column, out, threads)
-    return np.ones(len(column), np.bool_)
-
-
-def embed_entries(model: Model, column: Any, out: FloatMatrix, threads: int | None) -> BoolArray:
-    """Do as `embed_column` for a dictionary-encoded array: embed the entries that are used, each once."""
-    entries = column.dictionary.cast(pa.large_string())
-    rows = column.indices.cast(pa.int64()).fill_null(-1).to_numpy()
-    used = np.zeros(len(entries) + 1, np.bool_)  # with a place at the end for null
-    used[rows] = True
-    used[:-1] &= entries.is_valid().to_numpy(zero_copy_only=False)
-    used[-1] = False
-    words = entries.filter(pa.array(used[:-1]))
-    numbers = np.where(used, np.cumsum(used) - 1, len(words))[rows]
-    vectors = np.zeros((len(words) + 1, model.dims), np.float32)
-    try:
-        embed_words(model, words, vectors[:-1], threads)
-    except BadWord as bad:
-        raise BadWord(int(np.flatnonzero(numbers == bad.at)[0]), bad.reason) from None
-    size = share(len(rows), CHUNK, threads)
-
-    def take_chunk(first: int) -> None:
-        part = slice(first, first + size)
-        np.take(vectors, numbers[part], axis=0, out=out[part], mode="clip")  # any other mode makes a copy first
-
-    for _ in in_threads(take_chunk, range(0, len(rows), size), threads):
-        pass
-    valid: BoolArray = used[rows]
-    return valid
-
-
-def embed_words(model: Model, words: Any, out: FloatMatrix, threads: int | None) -> None:
-    """Write the vectors of a large_string array without nulls."""
-    nodes, numbers = model.nodes, model.spelling.numbers  # before there are threads that would all unpack the index
-    size = share(len(words), CHUNK, threads)
-
-    def embed_chunk(first: int) -> None:
-        try:
-            codes = codes_of(model.spelling, words.slice(first, size))
-        except BadWord as bad:
-            raise BadWord(first + bad.at, bad.reason) from None
-        model.vectors.embed(nodes, numbers, codes, out[first : first + size])
-
-    for _ in in_threads(embed_chunk, range(0, len(words), size), threads):
-        pass
-
-
-def codes_of(spelling: Spelling, words: Any) -> Codes:
-    """Lay out a large_string array without nulls, just as `Spelling.codes` does a list of str."""
-    _, ends, content = words.buffers()
-    offsets = np.frombuffer(ends, np.int64)[words.offset : words.offset + len(words) + 1] if ends else np.zeros(1, int)
-    data = np.frombuffer(content or b"", np.uint8)
-    lengths = np.diff(offsets)
-    if offsets[0] < 0 or offsets[-1] > data.size or (lengths < 0).any():
-        raise InputError("the Arrow array is damaged: its offsets lie outside of its data")
-    if not lengths.all():
-        raise BadWord(int(np.flatnonzero(lengths == 0)[0]), "is empty; an empty string has no spelling to work with")
-    codes = np.empty(offsets[-1] - offsets[0], np.uint32)
-    ends = np.empty(offsets.size, np.int64)
-    for array in (data, offsets):  # one kernel signature for whatever memory they lie in
-        array.flags.writeable = False
-    bad = utf8.decode(data, offsets, codes, ends)
-    if bad >= 0:
-        raw = data[offsets[bad] : offsets[bad + 1]].tobytes()
-        raise BadWord(bad, f"is not UTF-8: {raw!r}; decode the text with its right encoding or drop the word")
-    entries = CodeTable.of(spelling.normalization).entries(codes[: ends[-1]])
-    odd = np.unique(np.searchsorted(ends, np.flatnonzero(entries & utf8.CHANGES), side="right") - 1)
-    changed = spelling.codes(words.take(pa.array(odd)).to_pylist())
-    return Codes(*utf8.lay_out(entries, ends, odd, *changed, spelling.boundaries, spelling.inner_boundaries, MARKS))
-
-
-def as_vectors(vectors: FloatMatrix, valid: BoolArray | None = None) -> Any:
-    """Return a matrix as an Arrow array of fixed-size lists, without copying it; null where `valid` is False."""
-    validity = None if valid is None or valid.all() else pa.array(valid).buffers()[1]
-    kind = pa.list_(pa.float32(), vectors.shape[1])
-    return pa.Array.from_buffers(kind, len(vectors), [validity], children=[pa.array(vectors.reshape(-1))])
-
-
-# -- files -------------------------------------------------------------------------------------------------------------
-
-Rows = Iterator[Any]
-"""Record batches, of ROWS rows at most."""
-
-
-@contextmanager
-def open_table(path: str | PathLike[str]) -> Iterator[tuple[Any, int | None, Rows]]:
-    """Open a Parquet or Arrow file: its schema, how many rows it has (None where not known), and the rows."""
-    with Path(path).open("rb") as stream, damage_named(path):
-        if Path(path).suffix in PARQUET:
-            from pyarrow import parquet
-
-            file = parquet.ParquetFile(stream)
-            yield file.schema_arrow, file.metadata.num_rows, file.iter_batches(batch_size=ROWS)
-        else:
-            reader = pa.ipc.open_file(stream)
-            batches = map(reader.get_batch, range(reader.num_record_batches))
-            parts = (batch.slice(first, ROWS) for batch in batches for first in range(0, batch.num_rows, ROWS))
-            yield reader.schema, None, parts
-
-
-@contextmanager
-def damage_named(path: str | PathLike[str]) -> Iterator[None]:
-    """Turn what pyarrow raises on bad data into one FormatError that names the file."""
-    try:
-        yield
-    except (pa.ArrowException, OSError) as error:
-        if isinstance(error, OSError) and error.errno is not None:  # of the disk
-            raise
-        reason = str(error).splitlines()[0].rstrip(".")
-        raise FormatError(f"{path}: not a sound {kind_of(path)} file ({reason})") from None
-
-
-def kind_of(path: str | PathLike[str]) -> str:
-    """Name the kind of a table."""
-    return "Parquet" if Path(path).suffix in PARQUET else "Arrow"
-
-
-@contextmanager
-def write_table(path: str | PathLike[str], schema: Any, vector_column: str) -> Iterator[Callable[[Any], None]]:
-    """Write a Parquet or Arrow file that appears only when whole: yields what to call with each record batch."""
-    with write_whole(path) as stream:
-        if Path(path).suffix in PARQUET:
-            from pyarrow import parquet
-
-            others = [name for name in schema.names if name != vector_column]  # a dictionary of floats is no use
-            with parquet.ParquetWriter(stream, schema, use_dictionary=others) as writer:
-                yield writer.write_batch
-        else:
-            plain = pa.schema([field.with_type(plain_type(field.type)) for field in schema], schema.metadata)
-            with pa.ipc.new_file(stream, plain) as writer:
-                yield lambda batch: writer.write_batch(cast_batch(batch, plain))
-
-
-def cast_batch(batch: Any, schema: Any) -> Any:
-    """Return a record batch with the types of a schema."""
-    columns = [column.cast(field.type) for column, field in zip(batch.columns, schema, strict=True)]
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
+    """Return whether an Arrow type is one of strings, or of a dictionary of strings."""
+    return str(plain_type(kind)) in ("string", "large_string", "string_view")
 
 
 def plain_type(kind: Any) -> Any:
-    """Return a type without a dictionary: each batch may have another one, an Arrow file only one for all."""
+    """Return the type of the values of a dictionary, or any other type as it is."""
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
-@contextmanager
-def new_table(
-    path: str | PathLike[str], column: str, vector_column: str, dims: int
-) -> Iterator[Callable[[list[str], FloatMatrix], None]]:
-    """Write a table of words and vectors, whole or not at all: yields what to call with some of them at a time."""
-    if column == vector_column:
-        raise InputError(f'the words and the vectors cannot both be in the column "{column}"')
-    schema = with_vectors(pa.schema([pa.field(column, pa.string())]), vector_column, dims)
-    with write_table(path, schema, vector_column) as write:
-        yield lambda words, vectors: write(
-            pa.RecordBatch.from_arrays([pa.array(words, pa.string()), as_vectors(vectors)], schema=schema)
-        )
+def embed_column(
+    model: Model, column: Any, missing: str, place: str, first_row: int = 0, **options: Any
+) -> tuple[FloatMatrix, BoolArray]:
+    """Return the vectors of a column, zeros for missing words, and which are present; errors name place and row."""
+    check_choice("missing", missing, (*MISSING, "null"))
+    column.validate(full=True)  # a damaged one could make pyarrow read outside of the data
+    if not pa.types.is_dictionary(column.type):
+        column = column.cast(pa.large_string())  # pyarrow cannot encode or join all other kinds of strings
+    encoded = column.dictionary_encode()
+    if isinstance(encoded, pa.ChunkedArray):
+        encoded = encoded.combine_chunks()
+    used = encoded.indices.dictionary_encode("encode")  # a column may use a few entries of a large dictionary only
+    repeated = 2 * len(used.dictionary) <= len(column)  # otherwise copying rows costs more than it saves
+    words = (encoded.dictionary.cast(pa.large_string()).take(used.dictionary) if repeated else column).to_pylist()
+    rows: Any = used.indices.to_numpy() if repeated else slice(None)
+    present = np.fromiter(map(bool, words), np.bool_, len(words))[rows]
+    if missing == "error" and not present.all():
+        row = int(present.argmin())
+        raise missing_error(f"{place} {first_row + row}", column[row].as_py(), 'missing="zeros" or missing="null"')
+    vectors: FloatMatrix = model.embed(words, missing="zeros", **options)
+    return vectors.take(rows, axis=0) if repeated else vectors, present
 
 
-def with_vectors(schema: Any, vector_column: str, dims: int) -> Any:
-    """Return a schema with a column of vectors at its end."""
-    return schema.append(pa.field(vector_column, pa.list_(pa.float32(), dims)))
+def missing_error(place: str, word: str | None, choices: str) -> InputError:
+    """Return the error about a missing word."""
+    what = "is missing (null)" if word is None else "is an empty string"
+    return InputError(f"{place} {what}; drop such words, or use {choices}")
 
 
-def word_column(path: str | PathLike[str], schema: Any, column: str | None) -> str:
-    """Return which column of a file holds the words: the one asked for, or the only one with strings."""
-    if column is None:
-        found = [field.name for field in schema if is_string(plain_type(field.type))]
-        if len(found) != 1:
-            has = f"{len(found)} columns of strings ({', '.join(found)})" if found else "no column of strings"
-            raise InputError(f"{path} has {has}; name the one with the words by --column")
-        return str(found[0])
-    places = schema.get_all_field_indices(column)
-    if len(places) != 1:
-        has = f"{len(places)} columns" if places else "no column"
-        raise InputError(f'{path} has {has} "{column}"; its columns are: {", ".join(schema.names)}')
-    kind = schema.field(places[0]).type
-    if not is_string(plain_type(kind)):
-        raise InputError(f'column "{column}" of {path} holds {kind}, not strings; choose another by --column')
-    return column
-
-
-def words_of_table(path: str | PathLike[str], column: str | None) -> Iterator[str]:
-    """Yield the words of a file, where vectors go to a file that has no place for a null."""
-    with open_table(path) as (schema, _, batches):
-        column = word_column(path, schema, column)
-        row = 0
-        for batch in batches:
-            for word in batch.column(column).to_pylist():
-                if not word:
-                    what = "an empty word has no spelling" if word == "" else "null can be kept in a table only"
-                    raise InputError(f'{path}, row {row} of column "{column}": {what}')
-                yield word
-                row += 1
+def as_vectors(vectors: FloatMatrix, valid: BoolArray | None = None) -> Any:
+    """Return a matrix as an Arrow array of fixed-size lists, without a copy; null where `valid` is False."""
+    validity = None if valid is None or valid.all() else pa.array(valid).buffers()[1]
+    kind = pa.list_(pa.float32(), vectors.shape[1])
+    return pa.Array.from_buffers(kind, len(vectors), [validity], children=[pa.array(vectors.reshape(-1))])
 
 
 def embed_table(
@@ -320,40 +129,102 @@ def embed_table(
     *,
     column: str | None = None,
     vector_column: str = "vector",
+    missing: MissingInColumn = "error",
     threads: int | None = None,
     exact: bool = False,
     progress: bool | None = None,
     on_batch: Callable[[Any, FloatMatrix, BoolArray], None] = lambda *_: None,
 ) -> None:
-    """Copy a Parquet or Arrow file, with a column of vectors added; in constant memory, whole or not at all.
+    """Copy a Parquet or Arrow file and add a column of vectors; the file appears only when it is complete.
 
     Args:
         model: The model.
-        source: The file, .parquet, .pq, .arrow, .feather or .ipc.
-        target: The new one, of any of these kinds.
-        column: The column with the words; None for the only one with strings.
+        source: The file: .parquet, .pq, .arrow, .feather or .ipc.
+        target: The new file, of any of these kinds.
+        column: The column of words; None for the only column of strings.
         vector_column: The name of the new column.
-        threads: How many threads to use; None for one a core.
-        exact: Give training words the vectors they came with.
-        progress: Show a bar; None for "if stderr is a terminal".
-        on_batch: Called after each batch with its words, their vectors, and which of them are not null.
+        missing: What to do with missing words (null or empty): "error", "zeros" for zero vectors, or "null".
+        threads: The number of threads; None for one per core.
+        exact: Return the given vectors of training words, as in `model.embed`.
+        progress: Whether to show a progress bar; None for "if stderr is a terminal".
+        on_batch: Called after each batch with its words, their vectors, and which words are present.
     """
     with open_table(source) as (schema, n_rows, batches):
         column = word_column(source, schema, column)
-        if vector_column in schema.names:
-            raise InputError(f'{source} already has a column "{vector_column}"; name another one by --vector-column')
-        new_schema = with_vectors(schema, vector_column, model.dims)
-        row = 0
-        with write_table(target, new_schema, vector_column) as write, progress_bar("embedding", n_rows, progress) as go:
+        place, options, done = f'{source}, column "{column}", row', {"threads": threads, "exact": exact}, 0
+        writing = write_table(target, schema, vector_column, model.dims)
+        with writing as write, progress_bar("embedding", n_rows, progress) as go:
             for batch in batches:
-                words = as_column(batch.column(column))
-                try:
-                    vectors, valid = embed_rows(model, words, threads, exact)
-                except BadWord as bad:
-                    place = f'{source}, row {row + bad.at} of column "{column}"'
-                    raise InputError(f"{place}: the word {bad.reason}") from None
-                arrays = [*batch.columns, as_vectors(vectors, valid)]
-                write(pa.RecordBatch.from_arrays(arrays, schema=new_schema))
-                row += len(words)
-                on_batch(words, vectors, valid)
-                go(len(words), note=f"{row:,} words")
+                words = batch.column(column)
+                vectors, present = embed_column(model, words, missing, place, done, **options)
+                write(batch.columns, as_vectors(vectors, present if missing == "null" else None))
+                done += len(words)
+                on_batch(words, vectors, present)
+                go(len(words), note=f"{done:,} words")
+
+
+def words_of_table(path: str | PathLike[str], column: str | None, missing: Missing = "error") -> Iterator[str]:
+    """Yield the words of a file; with `missing="zeros"` an empty string for each missing word."""
+    with open_table(path) as (schema, _, batches):
+        column, row = word_column(path, schema, column), 0
+        for batch in batches:
+            batch.column(column).validate(full=True)
+            for word in batch.column(column).to_pylist():
+                if missing == "error" and not word:
+                    raise missing_error(f'{path}, column "{column}", row {row}', word, 'missing="zeros"')
+                yield word or ""
+                row += 1
+
+
+def word_column(path: str | PathLike[str], schema: Any, column: str | None) -> str:
+    """Return the name of the column of words: the given one, or the only one with strings."""
+    found = [field.name for field in schema if is_string(field.type) and column in (None, field.name)]
+    if len(found) != 1 or schema.names.count(found[0]) != 1:
+        named = "" if column is None else f' named "{column}"'
+        columns = ", ".join(f"{field.name} ({field.type})" for field in schema)
+        raise InputError(f"{path} has {len(found)} columns of strings{named}; choose one of its columns: {columns}")
+    return str(found[0])
+
+
+@contextmanager
+def open_table(path: str | PathLike[str]) -> Iterator[tuple[Any, int | None, Iterator[Any]]]:
+    """Open a Parquet or Arrow file: its schema, its number of rows (None if not known) and its record batches."""
+    try:
+        with Path(path).open("rb") as stream:
+            if Path(path).suffix in PARQUET:
+                file = parquet.ParquetFile(stream)
+                yield file.schema_arrow, file.metadata.num_rows, file.iter_batches(batch_size=ROWS)
+            else:
+                reader = pa.ipc.open_file(stream)
+                batches = map(reader.get_batch, range(reader.num_record_batches))
+                parts = (batch.slice(first, ROWS) for batch in batches for first in range(0, batch.num_rows, ROWS))
+                yield reader.schema, None, parts
+    except (pa.ArrowException, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:  # the disk, not the content
+            raise
+        reason = str(error).splitlines()[0].rstrip(".")
+        raise FormatError(f"{path} is damaged, or not the kind of table its name says ({reason})") from None
+
+
+@contextmanager
+def write_table(
+    path: str | PathLike[str], schema: Any, vector_column: str, dims: int
+) -> Iterator[Callable[[list[Any], Any], None]]:
+    """Write a Parquet or Arrow file completely or not at all; yields a function of some rows' columns and vectors."""
+    if vector_column in schema.names:
+        raise InputError(f'the table already has a column "{vector_column}"; choose another one for the vectors')
+    is_parquet, others = Path(path).suffix in PARQUET, schema.names
+    written = schema = schema.append(pa.field(vector_column, pa.list_(pa.float32(), dims)))
+    if not is_parquet:  # each batch may have another dictionary, but an Arrow file has only one
+        written = pa.schema([field.with_type(plain_type(field.type)) for field in schema], schema.metadata)
+    with write_whole(path) as stream:
+        make = partial(parquet.ParquetWriter, use_dictionary=others) if is_parquet else pa.ipc.new_file
+        with make(stream, written) as writer:
+            yield lambda columns, vectors: writer.write_table(pa.table([*columns, vectors], schema).cast(written))
+
+
+@contextmanager
+def new_table(path: str | PathLike[str], column: str, vector_column: str, dims: int) -> Iterator[Callable[..., None]]:
+    """Write a table of words and vectors, completely or not at all; yields a function of some of both."""
+    with write_table(path, pa.schema({column: pa.string()}), vector_column, dims) as write:
+        yield lambda words, vectors: write([pa.array(words, pa.string())], as_vectors(vectors))

@@ -1,8 +1,8 @@
-"""gensim: KeyedVectors that have a vector for unseen words too.
+"""gensim: KeyedVectors with vectors for unseen words (extra `gensim`).
 
-Code written for gensim's `KeyedVectors` runs on what `keyed_vectors` returns. Its vocabulary (`key_to_index`,
-`index_to_key`, what `most_similar` finds) are the model's training words. Every other word is composed from its
-spelling when it is asked for, as with gensim's `FastTextKeyedVectors`, but from any word vectors, without a corpus.
+`keyed_vectors` returns vectors for code written for gensim's `KeyedVectors`. The vocabulary (`key_to_index`,
+`index_to_key`, the results of `most_similar`) is the model's training words. Vectors of all other words are composed
+from their spelling on demand, as with gensim's `FastTextKeyedVectors`.
 
 >>> import pbos
 >>> kv = keyed_vectors(pbos.load())
@@ -22,7 +22,6 @@ import numpy.typing as npt
 
 from pbos.errors import InputError, MissingExtraError
 from pbos.model import Model
-from pbos.text import normalize
 
 try:
     from gensim.models import KeyedVectors
@@ -33,24 +32,24 @@ except ImportError:
 Vectors = npt.NDArray[Any]
 
 
-def keyed_vectors(model: Model, *, exact: bool = False) -> PBoSKeyedVectors:
+def keyed_vectors(model: Model, *, exact: bool = False) -> PbosKeyedVectors:
     """Return a model as gensim's KeyedVectors.
 
     Args:
         model: The model.
-        exact: Take the given vectors of the training words instead of composed ones; the model must hold them
+        exact: Use the given vectors of training words instead of composed ones; the model must have them
             (`train(..., keep_targets=True)`).
     """
-    return PBoSKeyedVectors(model, exact=exact)
+    return PbosKeyedVectors(model, exact=exact)
 
 
-class PBoSKeyedVectors(KeyedVectors):  # type: ignore[misc]
+class PbosKeyedVectors(KeyedVectors):  # type: ignore[misc]
     """KeyedVectors over a model; see `keyed_vectors`.
 
-    A word is `in` them if it is a training word or has a known subword; any other raises a KeyError. A word counts as
-    the training word that has the same normal form. Vectors added by hand (`add_vectors`, `kv["word"] = vector`) join
-    the vocabulary. The vectors of the whole vocabulary are composed when first needed: `kv["word"]`, `similarity` and
-    `distance` do without.
+    `word in kv` is true for training words and for words with a known subword; any other word raises a KeyError. Words
+    are normalized as the model does. Vectors added by hand (`add_vectors`, `kv["word"] = vector`) join the vocabulary.
+    The vectors of the whole vocabulary are composed on first use; `kv["word"]`, `similarity` and `distance` do not need
+    them.
     """
 
     vectors: Vectors  # (n_words, dims)
@@ -60,7 +59,7 @@ class PBoSKeyedVectors(KeyedVectors):  # type: ignore[misc]
         super().__init__(model.dims)
         del self.vectors  # see __getattr__
         if exact:
-            model.embed(model.words[:1], exact=True)  # which says so where the model does not hold them
+            model.embed([], exact=True)  # raises InputError if the model does not have the given vectors
         self.model = model
         self.exact = exact
         self.index_to_key = list(model.words)
@@ -68,9 +67,9 @@ class PBoSKeyedVectors(KeyedVectors):  # type: ignore[misc]
         self.next_index = len(model.words)
 
     def __getattr__(self, name: str) -> Any:
-        """Compose the vectors of the vocabulary when they are first asked for."""
+        """Compose the vectors of the vocabulary on first use."""
         if name != "vectors" or "model" not in self.__dict__:
-            return super().__getattribute__(name)  # which says what is wrong
+            return super().__getattribute__(name)  # raises AttributeError
         self.vectors = self.model.embed(self.model.words, exact=self.exact)
         return self.vectors
 
@@ -80,27 +79,27 @@ class PBoSKeyedVectors(KeyedVectors):  # type: ignore[misc]
         return self.has_index_for(key) or self._composed(key) is not None
 
     def get_index(self, key: Any, default: int | None = None) -> int:
-        """Return the row of a word in the vocabulary; without a default, a KeyError for all others."""
+        """Return the row of a word in the vocabulary; for other words the default, or a KeyError without one."""
         if isinstance(key, str) and key not in self.key_to_index:
-            (key,) = normalize([key], self.model.spelling.normalization)
+            (key,) = self.model.subwords.normalize([key])
         index: int = super().get_index(key, default)
         return index
 
     def get_vector(self, key: Any, norm: bool = False) -> Vectors:
-        """Return the vector of a word, seen or unseen, or of a row; of length 1 if `norm`."""
+        """Return the vector of a word, seen or unseen, or of a row; scaled to length 1 if `norm`."""
         vector: Vectors | None
         index = self.get_index(key, -1)
         if index < 0:
             vector = self._composed(key)
         elif "vectors" in self.__dict__:
             vector = self.vectors[index]
-        else:  # no more of the vocabulary is composed than asked for
-            (vector,) = self.model.embed([self.index_to_key[index]], exact=self.exact)
+        else:  # composes this word only, not the vocabulary
+            vector = self.model.embed(self.index_to_key[index], exact=self.exact)
         if vector is None:
-            raise KeyError(f"Key '{key}' not present, and no subword in it is known")
+            raise KeyError(f"Key '{key}' not present, and it has no known subword")
         if norm:
             vector = vector / (np.linalg.norm(vector) or 1)
-        vector.setflags(write=False)  # as KeyedVectors do
+        vector.setflags(write=False)  # as in KeyedVectors
         return vector
 
     def __getitem__(self, key_or_keys: Any) -> Vectors:
@@ -110,24 +109,24 @@ class PBoSKeyedVectors(KeyedVectors):  # type: ignore[misc]
         keys = list(key_or_keys)
         try:
             rows = self.model.embed(keys, exact=self.exact)
-        except InputError:  # some are numbers of rows; or one has no vector, and is named
+        except InputError:  # some keys are row numbers, or are not words, which get_vector names
             return np.vstack([self.get_vector(key) for key in keys])
         indices = np.array([self.get_index(key, -1) for key in keys], np.intp)
         for at in np.flatnonzero((indices < 0) & ~rows.any(axis=1)):
             self.get_vector(keys[at])  # raises
-        if "vectors" in self.__dict__:  # which may have been changed
+        if "vectors" in self.__dict__:  # they may have been changed
             rows[indices >= 0] = self.vectors[indices[indices >= 0]]
         return rows
 
     def _composed(self, key: Any) -> Vectors | None:
-        """Return the vector composed from a spelling, or None where there is nothing to compose it from."""
+        """Return the vector composed from the spelling of a word, or None if it has no known subword."""
         try:
-            vector = self.model[key]
-        except InputError:  # no str, empty, or no Unicode
+            vector = self.model[key] if isinstance(key, str) else np.zeros(0)
+        except InputError:  # empty, or not valid Unicode
             return None
         return vector if vector.any() else None
 
-    # -- where gensim looks for rows only ------------------------------------------------------------------------------
+    # -- methods in which gensim uses rows of the vocabulary only ------------------------------------------------------
 
     def distances(self, word_or_vector: Any, other_words: Iterable[Any] = ()) -> Vectors:
         """Return the cosine distances of a word or vector to other words, or to the whole vocabulary."""
@@ -136,25 +135,25 @@ class PBoSKeyedVectors(KeyedVectors):  # type: ignore[misc]
         others = list(other_words or ())
         with np.errstate(invalid="ignore"):
             distances: Vectors = 1 - self.cosine_similarities(vector, self[others] if others else self.vectors)
-        distances[np.isnan(distances)] = 1  # a training word may have zeros, where none of its subwords kept a vector
+        distances[np.isnan(distances)] = 1  # the vector of a training word is zero if no subword of it has a vector
         return distances
 
     def closer_than(self, key1: Any, key2: Any) -> list[Any]:
-        """Return the words of the vocabulary that are closer to `key1` than `key2` is, without `key1` itself."""
+        """Return the words of the vocabulary that are closer to `key1` than `key2` is, except `key1` itself."""
         distances, index1, index2 = self.distances(key1), self.get_index(key1, -1), self.get_index(key2, -1)
         limit = distances[index2] if index2 >= 0 else self.distances(key1, [key2])[0]
         return [self.index_to_key[index] for index in np.flatnonzero(distances < limit) if index != index1]
 
     def fill_norms(self, force: bool = False) -> None:
-        """Compute the lengths of the vocabulary's vectors, if they are not there yet."""
+        """Compute the lengths of the vocabulary's vectors, unless they are known."""
         super().fill_norms(force)
-        if self.norms is not None:  # as it now is
-            self.norms[self.norms == 0] = 1  # so that zeros have cosine 0 with all vectors, and not NaN
+        if self.norms is not None:
+            self.norms[self.norms == 0] = 1  # a zero vector then has cosine 0 with all vectors, not NaN
 
     def add_vectors(self, keys: Any, weights: Any, extras: Any = None, replace: bool = False) -> None:
-        """Add words with vectors of their own to the vocabulary."""
+        """Add words and their vectors to the vocabulary."""
         super().add_vectors(keys, weights, extras, replace)
-        self.norms = None  # gensim (4.4) would go on with the old ones
+        self.norms = None  # gensim (4.4) would keep the old ones
 
     # -- evaluation ----------------------------------------------------------------------------------------------------
 
@@ -167,16 +166,10 @@ class PBoSKeyedVectors(KeyedVectors):  # type: ignore[misc]
         case_insensitive: bool = True,
         dummy4unknown: bool = False,
     ) -> Any:
-        """Correlate similarities with people's judgments, as gensim does; unseen words take part.
+        """Correlate similarities with human judgments, as gensim does, with vectors for unseen words.
 
-        Args:
-            pairs: A file of word, word and score in each line.
-            delimiter: What separates them.
-            encoding: The file's encoding.
-            restrict_vocab: How many of the vocabulary's words to look among; all other words are composed.
-            case_insensitive: Whether case does not matter; an unseen word is then composed as it is written or in lower
-                case, whichever the model knows more of.
-            dummy4unknown: Whether pairs with a word that has no vector count as 0; otherwise they are skipped.
+        Words beyond the first `restrict_vocab` are composed. If `case_insensitive`, an unseen word is composed as
+        written or in lower case, whichever has the higher coverage.
         """
         with open_text(pairs, encoding=encoding) as lines:
             rows = [line.split(delimiter) for line in lines if not line.startswith("#")]
@@ -192,26 +185,18 @@ class PBoSKeyedVectors(KeyedVectors):  # type: ignore[misc]
         dummy4unknown: bool = False,
         similarity_function: str = "most_similar",
     ) -> Any:
-        """Solve analogies, as gensim does; unseen words take part, also as answers.
+        """Solve analogies, as gensim does, with vectors for unseen words.
 
-        Args:
-            analogies: A file of four words in each line, in sections with a line ": name" before each.
-            restrict_vocab: As answers, consider the first so many words of the vocabulary, and the unseen words of the
-                file.
-            case_insensitive: Whether case does not matter, as in `evaluate_word_pairs`.
-            dummy4unknown: Whether lines with a word that has no vector count as wrong; otherwise they are skipped.
-            similarity_function: Not used by gensim either.
+        The answers are among the first `restrict_vocab` words and the unseen words of the file.
         """
         with open_text(analogies, encoding="utf8") as lines:
             rows = [line.split() for line in lines if not line.startswith(": ")]
         words = [word for row in rows if len(row) == 4 for word in row]
         known = self._with_unseen(words, restrict_vocab, case_insensitive)
-        return known.evaluate_word_analogies(
-            analogies, len(known), case_insensitive, dummy4unknown, similarity_function
-        )
+        return known.evaluate_word_analogies(analogies, len(known), case_insensitive, dummy4unknown)
 
     def _with_unseen(self, words: Iterable[str], restrict_vocab: int | None, case_insensitive: bool) -> Any:
-        """Return gensim's own KeyedVectors of the vocabulary's first words and, after them, the unseen among words."""
+        """Return plain KeyedVectors of the first words of the vocabulary, followed by the unseen ones of `words`."""
         key = str.upper if case_insensitive else str
         result = KeyedVectors(self.vector_size)
         kept = self.index_to_key[:restrict_vocab]

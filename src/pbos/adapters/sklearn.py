@@ -1,7 +1,7 @@
-"""scikit-learn: texts and words as vectors, in a Pipeline, a ColumnTransformer, a grid search.
+"""scikit-learn: transformers from words and texts to vectors (extra `sklearn`).
 
 >>> texts = ["the unfriendliest of kings", "a zoomable map", ""]
->>> PBoSVectorizer().fit_transform(texts).shape      # the English model that comes with pbos
+>>> PbosVectorizer().fit_transform(texts).shape      # the English model that comes with pbos
 (3, 160)
 >>> WordEmbedder().fit_transform(["unfriendliest", "zoomable"]).shape
 (2, 160)
@@ -19,10 +19,12 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from pbos.arrays import FloatMatrix, principal_components
 from pbos.errors import InputError, MissingExtraError
-from pbos.model import Model, load, principal_directions
+from pbos.model import Model, load
+from pbos.settings import MISSING, Missing, check_choice
+from pbos.text import is_missing
 
 try:
     from scipy.sparse import csr_matrix
@@ -31,15 +33,14 @@ try:
 except ImportError:
     raise MissingExtraError("pbos.adapters.sklearn", "sklearn") from None
 
-FloatMatrix = npt.NDArray[np.float32]
-TEXTS = 1 << 14  # averaged at a time: what is held of their words stays small
+TEXTS = 1 << 14  # averaged at a time, to limit the memory for the vectors of their words
 APOSTROPHES = "'’"
 
 
 class ModelTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """What both transformers share: a model that is given, or loaded where it is needed.
+    """Base of both transformers: a model that is given, or loaded on first use.
 
-    A path stays a path in copies, in pickles and in other processes, and None stays None: the model is loaded there.
+    Copies, pickles and other processes get the path of a model, or None, and load it themselves.
     """
 
     model: Model | str | os.PathLike[str] | None
@@ -60,7 +61,7 @@ class ModelTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         return {name: value for name, value in super().__getstate__().items() if name != "_loaded"}
 
     def __sklearn_clone__(self) -> ModelTransformer:
-        """Clone all but the model: that does not change once made, and may be large."""
+        """Clone all but the model, which is immutable and may be large."""
         shell = copy.copy(self)
         shell.model = None
         clone: ModelTransformer = super(ModelTransformer, shell).__sklearn_clone__()
@@ -70,7 +71,7 @@ class ModelTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.string = tags.input_tags.one_d_array = True
-        tags.input_tags.two_d_array = False  # but for a single column
+        tags.input_tags.two_d_array = False  # except a single column
         tags.transformer_tags.preserves_dtype = []  # strings become float32
         return tags
 
@@ -79,23 +80,23 @@ class ModelTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
 
 
 class WordEmbedder(ModelTransformer):
-    """Words to vectors: each row is `model[word]`, float32. An empty word, or one without a known subword, gets zeros.
-
-    Nothing is learnt, so `fit` only checks.
+    """Words to vectors, as `model.embed`: float32, zeros for a word without any known subword. Nothing is learned.
 
     Args:
         model: A model, the path of one, or None for the English model that comes with pbos.
+        missing: What to do with missing words (None, NaN, empty): "error", or "zeros" for zero vectors.
 
     >>> WordEmbedder().transform(["higher", "unfriendliest"]).dtype
     dtype('float32')
     """
 
-    def __init__(self, model: Model | str | os.PathLike[str] | None = None) -> None:
+    def __init__(self, model: Model | str | os.PathLike[str] | None = None, missing: Missing = "error") -> None:
         self.model = model
+        self.missing = missing
 
     def fit(self, X: Any, y: Any = None) -> WordEmbedder:
-        """Check that there is a model and that X holds words."""
-        strings_of(X, "word")
+        """Check that there is a model and that X has words."""
+        strings_of(X, "word", self.missing)
         self._get_model()
         return self
 
@@ -103,15 +104,9 @@ class WordEmbedder(ModelTransformer):
         """Return the vectors of words, float32 (n_words, dims).
 
         Args:
-            X: A list, an array, a column of pandas, polars or Arrow; or a table with one column.
+            X: A list, an array, a pandas, Polars or Arrow column; or a table with one column.
         """
-        words, model = strings_of(X, "word"), self._get_model()
-        given = [at for at, word in enumerate(words) if word]
-        if len(given) == len(words):
-            return model.embed(words)
-        vectors = np.zeros((len(words), model.dims), np.float32)
-        vectors[given] = model.embed([words[at] for at in given])
-        return vectors
+        return self._get_model().embed(strings_of(X, "word", self.missing), missing=self.missing)
 
     def __sklearn_is_fitted__(self) -> bool:
         return True
@@ -125,31 +120,33 @@ class WordEmbedder(ModelTransformer):
         return {**super()._more_tags(), "requires_fit": False}
 
 
-class PBoSVectorizer(ModelTransformer):
+class PbosVectorizer(ModelTransformer):
     """Texts to vectors: the average of the vectors of a text's words, float32.
 
-    Words without a known subword are left out. A text with no other words, or none at all, gets zeros.
+    Words without any known subword are left out. A text without other words gets zeros.
 
-    With `weighting="sif"` a word counts a / (a + p(w)), where p(w) is its share of all words in the texts given to
-    `fit`, so frequent words count little (smooth inverse frequency; Arora, Liang and Ma, 2017). A word that `fit` has
-    not seen counts 1. That suits large collections of texts; where there are few, the plain mean is safer.
+    With `weighting="sif"` (smooth inverse frequency; Arora, Liang and Ma, 2017) a word has the weight a / (a + p(w)),
+    where p(w) is its relative frequency in the texts given to `fit`. Words not seen in `fit` have weight 1. SIF suits
+    large collections of texts; with few texts, use the mean.
 
     Args:
         model: A model, the path of one, or None for the English model that comes with pbos.
         weighting: "mean" or "sif".
         a: The `a` of the formula above; 1e-4 to 1e-3 in the paper.
-        remove_component: Whether to take from each vector its projection on the first principal direction of the texts
-            given to `fit`, the second step of SIF.
-        lowercase: Whether to put texts into lower case; say False if the model was trained on cased words.
-        token_pattern: A regular expression of what is a word, as in `CountVectorizer`. None for runs of letters, digits
-            and marks of any script, with apostrophes inside ("don't").
+        remove_component: Whether to subtract from each vector its projection onto the first principal component of the
+            texts given to `fit`, the second step of SIF.
+        lowercase: Whether to lowercase texts; use False for a model trained on cased words.
+        token_pattern: A regular expression that matches a word, as in `CountVectorizer`. None for runs of letters,
+            digits and marks of any script, with apostrophes inside ("don't").
         tokenizer: A function from a text to its words, instead of the pattern.
+        missing: What to do with missing texts (None, NaN): "error", or "zeros" for zero vectors. An empty text is not
+            missing.
 
     Attributes:
-        word_probs_: The share p(w) of each word in the texts given to `fit`.
-        component_: The direction that is taken out, float32 (dims,), or None.
+        word_probs_: The relative frequency p(w) of each word in the texts given to `fit`.
+        component_: The principal component that is removed, float32 (dims,), or None.
 
-    >>> vectorizer = PBoSVectorizer(weighting="sif").fit(["a higher tower", "a lower tower"])
+    >>> vectorizer = PbosVectorizer(weighting="sif").fit(["a higher tower", "a lower tower"])
     >>> vectorizer.word_probs_["tower"]
     0.3333333333333333
     """
@@ -164,6 +161,7 @@ class PBoSVectorizer(ModelTransformer):
         lowercase: bool = True,
         token_pattern: str | None = None,
         tokenizer: Callable[[str], Iterable[str]] | None = None,
+        missing: Missing = "error",
     ) -> None:
         self.model = model
         self.weighting = weighting
@@ -172,32 +170,32 @@ class PBoSVectorizer(ModelTransformer):
         self.lowercase = lowercase
         self.token_pattern = token_pattern
         self.tokenizer = tokenizer
+        self.missing = missing
 
-    def fit(self, X: Any, y: Any = None) -> PBoSVectorizer:
-        """Learn how frequent words are and, if asked for, the first principal direction.
+    def fit(self, X: Any, y: Any = None) -> PbosVectorizer:
+        """Learn the frequencies of words and, if requested, the first principal component.
 
         Args:
-            X: A list, an array, a column of pandas, polars or Arrow, of texts; or a table with one column.
+            X: Texts: a list, an array, a pandas, Polars or Arrow column; or a table with one column.
             y: Not used.
         """
-        if self.weighting not in ("mean", "sif"):
-            raise InputError(f"weighting must be 'mean' or 'sif', got {self.weighting!r}")
+        check_choice("weighting", self.weighting, ("mean", "sif"))
         if not self.a > 0:
             raise InputError(f"a must be greater than 0, got {self.a!r}")
-        texts = strings_of(X, "text")
+        texts = strings_of(X, "text", self.missing)
         self._get_model()
         counts = Counter(chain.from_iterable(self._words_of(texts)))
         total = counts.total()
         self.word_probs_ = {word: count / total for word, count in counts.items()}
         self.component_ = None
         if self.remove_component:
-            self.component_ = principal_directions(self._averages(texts), 1)[:, 0]
+            self.component_ = principal_components(self._averages(texts), 1)[:, 0]
         return self
 
     def transform(self, X: Any) -> FloatMatrix:
         """Return the vectors of texts, float32 (n_texts, dims)."""
         check_is_fitted(self, "word_probs_")
-        vectors = self._averages(strings_of(X, "text"))
+        vectors = self._averages(strings_of(X, "text", self.missing))
         if self.component_ is not None:
             vectors -= np.outer(vectors @ self.component_, self.component_)
         return vectors
@@ -237,8 +235,9 @@ class PBoSVectorizer(ModelTransformer):
         return averages
 
 
-def strings_of(X: Any, what: str) -> list[str]:
-    """Return a column of strings as a list; a table has to have one column."""
+def strings_of(X: Any, what: str, missing: str) -> list[str]:
+    """Return a column of strings, or a table with one column, as a list; "" for missing ones if they are allowed."""
+    check_choice("missing", missing, MISSING)
     if isinstance(X, (str, bytes)):
         raise InputError(f"expected many {what}s, got one string: {X!r}; put it in a list")
     if len(getattr(X, "shape", ())) == 2:
@@ -253,13 +252,17 @@ def strings_of(X: Any, what: str) -> list[str]:
     if items and all(isinstance(item, (list, tuple)) and len(item) == 1 for item in items):
         items = [item[0] for item in items]  # a table as lists
     for at, item in enumerate(items):
-        if not isinstance(item, str):
-            raise InputError(f"{what} {at} is not a str but {type(item).__name__}: {item!r}; fill or drop missing ones")
+        if is_missing(item) and missing == "zeros":
+            items[at] = ""
+        elif is_missing(item):
+            raise InputError(f'{what} {at} is missing ({item!r}); drop such {what}s, or use missing="zeros"')
+        elif not isinstance(item, str):
+            raise InputError(f"{what} {at} is not a str but {type(item).__name__}: {item!r}")
     return items
 
 
 class WordCharacters(dict[int, str]):
-    """A table for str.translate that leaves letters, digits, marks and joiners of any script, and blanks all else."""
+    """A table for str.translate that replaces all but letters, digits, marks and joiners of any script by spaces."""
 
     def __missing__(self, code: int) -> str:
         category = unicodedata.category(chr(code))

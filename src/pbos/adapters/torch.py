@@ -1,7 +1,7 @@
-"""pbos in PyTorch (extra `torch`): a module that embeds words and can be trained on, and rows for new tokens.
+"""PyTorch (extra `torch`): a module that embeds words, which can be trained, and embeddings for new tokens.
 
-The weights of a word's subwords do not change in training; so a word is a bag of subwords, and its vector a weighted
-sum of rows: PyTorch's `EmbeddingBag`.
+Training does not change the weights of a word's subwords, so the vector of a word is a weighted sum of rows: PyTorch's
+`EmbeddingBag`.
 """
 
 from __future__ import annotations
@@ -14,17 +14,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from pbos import storage
 from pbos.errors import InputError, MissingExtraError, ModelError
-from pbos.kernels import lattice
-from pbos.kernels.trie import IndexArrays
+from pbos.index import SubwordIndex
 from pbos.model import Model
-from pbos.spelling import Spelling
+from pbos.settings import Spelling
 from pbos.subword_vectors import SubwordVectors
-from pbos.subwords import SubwordIndex
-from pbos.text import PackedStrings, as_words
+from pbos.subwords import Subwords
+from pbos.text import PackedStrings, as_words, pack_strings
 from pbos.training import train
 
 try:
@@ -34,16 +32,17 @@ try:
 except ImportError:
     raise MissingExtraError("pbos in PyTorch", "torch") from None
 
-Tensor = Any  # of PyTorch
+Tensor = Any  # torch.Tensor; mypy does not read PyTorch here
+Words = Iterable[str] | Iterable[Iterable[str]]  # or sentences
 
 
 class Bags(NamedTuple):
-    """Words as PyTorch takes them: word i is the rows ``indices[offsets[i]:offsets[i + 1]]`` with as many weights."""
+    """Words as PyTorch reads them: word i is the rows ``indices[offsets[i]:offsets[i + 1]]`` and their weights."""
 
     indices: Tensor  # int64 (n_weights,)
     offsets: Tensor  # int64 (n_words + 1,)
     weights: Tensor  # float32 (n_weights,)
-    lengths: Tensor | None  # int64 (n_sentences,): how many of the words each sentence has; None for plain words
+    lengths: Tensor | None  # int64 (n_sentences,): the number of words of each sentence; None for plain words
 
     def to(self, *args: Any, **kwargs: Any) -> Bags:
         """Move to a device, as `Tensor.to` does."""
@@ -51,23 +50,18 @@ class Bags(NamedTuple):
 
 
 class Bagger:
-    """Makes bags of words. It knows subwords and weights but no vectors, so that data loaders can take it along.
+    """Makes bags of words. It has subwords and weights but no vectors, so that data loaders can copy it.
 
     >>> import pbos
-    >>> bags = Bagger.of(pbos.load())(["higher", "x-ray"])
+    >>> bags = Bagger(pbos.load().subwords)(["higher", "x-ray"])
     >>> len(bags.offsets)
     3
     """
 
-    def __init__(self, index: SubwordIndex, spelling: Spelling) -> None:
-        self.index, self.spelling = index, spelling
+    def __init__(self, subwords: Subwords) -> None:
+        self.subwords = subwords
 
-    @classmethod
-    def of(cls, model: Model) -> Bagger:
-        """Return the one of a model."""
-        return cls(model.index, model.spelling)
-
-    def __call__(self, words: Iterable[str] | Iterable[Iterable[str]]) -> Bags:
+    def __call__(self, words: Words) -> Bags:
         """Return the bags of words, or of sentences that are lists of words."""
         lengths = None
         if not hasattr(words, "tolist") and not isinstance(words, str):
@@ -76,25 +70,24 @@ class Bagger:
                 sentences = [as_words(sentence) for sentence in words]
                 lengths = torch.tensor([len(sentence) for sentence in sentences])
                 words = [word for sentence in sentences for word in sentence]
-        codes = self.spelling.codes(as_words(words))
-        offsets, rows, weights = lattice.weights_of_words(self.index.nodes, *self.spelling.numbers, *codes)
-        return Bags(
-            torch.from_numpy(rows.astype(np.int64)), torch.from_numpy(offsets), torch.from_numpy(weights), lengths
-        )
+        weights = self.subwords.weights(as_words(words))
+        arrays = weights.indices.astype(np.int64), weights.indptr, weights.data
+        indices, offsets, data = map(torch.from_numpy, arrays)
+        return Bags(indices, offsets, data, lengths)
 
 
-class PBoSEmbedding(nn.Module):  # type: ignore[misc]  # PyTorch is not looked at by mypy here
-    """Embeds words by a model's subword vectors, which may be trained further.
+class PbosEmbedding(nn.Module):  # type: ignore[misc]
+    """Embeds words with a model's subword vectors, which can be trained further.
 
-    The state dict holds all it takes: the vectors, and as bytes the subwords, their probabilities and the spelling. It
-    can be read with ``torch.load(..., weights_only=True)``.
+    The state dict is complete: the vectors and, as bytes, the subwords, their probabilities and the spelling. It can be
+    loaded with ``torch.load(..., weights_only=True)``.
 
     Attributes:
-        bagger: Makes the bags; give it to a DataLoader (as `collate_fn`) to have its workers do so.
+        bagger: Makes bags of words, which the module accepts too; can be the `collate_fn` of a DataLoader.
         bag: The `torch.nn.EmbeddingBag` with the subword vectors.
 
     >>> import pbos
-    >>> embedding = PBoSEmbedding(pbos.load())
+    >>> embedding = PbosEmbedding(pbos.load())
     >>> embedding(["unfriendliest", "covfefe"]).shape
     torch.Size([2, 160])
     >>> embedding([["one", "sentence"], ["another", "one", "here"]]).shape
@@ -102,84 +95,78 @@ class PBoSEmbedding(nn.Module):  # type: ignore[misc]  # PyTorch is not looked a
     """
 
     def __init__(self, model: Model, *, trainable: bool = False, sparse: bool = False) -> None:
-        """Take over a model's subwords and a copy of their vectors.
+        """Copy a model's subword vectors.
 
         Args:
             model: The model.
-            trainable: Whether the subword vectors are parameters to be trained, or stay as they are.
-            sparse: Whether gradients are sparse: they hold only the rows of the words at hand. For
-                `torch.optim.SparseAdam`, `Adagrad` and `SGD`.
+            trainable: Whether the subword vectors can be trained.
+            sparse: Whether gradients are sparse, with the rows of the current words only; for `torch.optim.SparseAdam`,
+                `Adagrad` and `SGD`.
         """
         super().__init__()
-        self.bagger = Bagger.of(model)
-        self._words, self._info = model._packed_words, model.info
-        vectors = torch.from_numpy(np.array(model.vectors.to_float32()))
+        self.bagger = Bagger(model.subwords)
+        self._words, self._info = pack_strings(model.words), model.info
+        vectors = torch.from_numpy(np.array(model.subword_vectors.to_float32()))
         self.bag = nn.EmbeddingBag.from_pretrained(
             vectors, freeze=not trainable, mode="sum", sparse=sparse, include_last_offset=True
         )
 
     @property
     def dims(self) -> int:
-        """The number of dimensions of the vectors."""
+        """The number of dimensions."""
         return int(self.bag.embedding_dim)
 
-    def bags(self, words: Iterable[str] | Iterable[Iterable[str]]) -> Bags:
-        """Return what `forward` makes of words first, to be computed once or elsewhere."""
-        return self.bagger(words)
+    def forward(self, words: Words | Bags) -> Tensor:
+        """Return the vectors of words, (n_words, dims), or of sentences, (n_sentences, longest, dims), zero-padded.
 
-    def forward(self, words: Iterable[str] | Iterable[Iterable[str]] | Bags) -> Tensor:
-        """Return the vectors of words, (n_words, dims), or of sentences, (n_sentences, longest, dims), padded by zeros.
-
-        A word none of whose subwords owns a vector gets zeros.
+        A word without any known subword gets zeros.
 
         Args:
             words: Words, or sentences that are lists of words, or the bags of either.
         """
         weight = self.bag.weight
-        bags = (words if isinstance(words, Bags) else self.bags(words)).to(weight.device)
+        bags = (words if isinstance(words, Bags) else self.bagger(words)).to(weight.device)
         vectors = self.bag(bags.indices, bags.offsets, per_sample_weights=bags.weights.to(weight.dtype))
         if bags.lengths is None:
             return vectors
         return pad_sequence(vectors.split(bags.lengths.tolist()), batch_first=True)
 
     def to_model(self) -> Model:
-        """Return a model with the vectors as they are now."""
+        """Return a model with the current vectors."""
         vectors = self.bag.weight.detach().float().cpu().numpy().copy()
-        info = {**self._info, "from_torch": True}
-        return Model(self.bagger.index, self.bagger.spelling, SubwordVectors.of(vectors), self._words, info=info)
-
-    # -- state dict ----------------------------------------------------------------------------------------------------
+        subwords, info = self.bagger.subwords, {**self._info, "from_torch": True}
+        return Model(subwords.index, subwords.spelling, SubwordVectors.of(vectors), self._words, info=info)
 
     def get_extra_state(self) -> Tensor:
-        """Return all but the vectors, as bytes; called by `state_dict`."""
+        """Return everything but the vectors, as bytes; `state_dict` calls it."""
+        subwords = self.bagger.subwords
         config = {
-            "subwords": len(self.bagger.index),
+            "subwords": len(subwords.index),
             "vectors": self.bag.num_embeddings,
             "dims": self.dims,
             "words": self._words[1].size - 1,
-            "spelling": self.bagger.spelling.to_dict(),
+            "spelling": subwords.spelling.to_dict(),
             "info": self._info,
         }
-        tensors = {f"index.{name}": array for name, array in self.bagger.index.arrays._asdict().items()}
-        tensors |= dict(zip(("words.bytes", "words.offsets"), self._words, strict=True))
-        return pack(tensors, config)
+        tensors = dict(zip(("words.bytes", "words.offsets"), self._words, strict=True))
+        return pack({**storage.index_tensors(subwords.index), **tensors}, config)
 
     def set_extra_state(self, state: Tensor) -> None:
-        """Take over what `get_extra_state` gave; called by `load_state_dict`."""
+        """Undo `get_extra_state`; `load_state_dict` calls it."""
         index, spelling, self._words, self._info = unpack(state, self.bag.weight.shape)
-        self.bagger = Bagger(index, spelling)
+        self.bagger = Bagger(Subwords(index, spelling))
 
     @classmethod
     def from_state(
         cls, state: Mapping[str, Tensor], prefix: str = "", *, trainable: bool = False, sparse: bool = False
-    ) -> PBoSEmbedding:
-        """Make one from a state dict alone.
+    ) -> PbosEmbedding:
+        """Make a module from a state dict alone.
 
         Args:
-            state: The state dict, of this module or of one that holds it.
-            prefix: Its name there, with a dot: "embedding.".
-            trainable: As in the constructor.
-            sparse: As in the constructor.
+            state: The state dict of this module, or of one that contains it.
+            prefix: The name of this module there, with a dot: "embedding.".
+            trainable: Whether the subword vectors can be trained.
+            sparse: Whether gradients are sparse.
         """
         try:
             weight, rest = state[f"{prefix}bag.weight"], state[f"{prefix}_extra_state"]
@@ -191,14 +178,14 @@ class PBoSEmbedding(nn.Module):  # type: ignore[misc]  # PyTorch is not looked a
         return made.to(weight.dtype)  # type: ignore[no-any-return]
 
     def extra_repr(self) -> str:
-        """Say what printing the module shows of it."""
+        """Return the text about the module that PyTorch prints."""
         return f"{self._words[1].size - 1:,} words, trainable={self.bag.weight.requires_grad}"
 
 
-STATE = Path("the state dict")  # what messages name
+STATE = Path("the state dict")  # used in error messages
 
 
-def pack(tensors: dict[str, npt.NDArray[Any]], config: dict[str, Any]) -> Tensor:
+def pack(tensors: storage.Tensors, config: dict[str, Any]) -> Tensor:
     """Return arrays and plain data as one tensor of bytes: a safetensors file."""
     from safetensors.numpy import save
 
@@ -208,7 +195,7 @@ def pack(tensors: dict[str, npt.NDArray[Any]], config: dict[str, Any]) -> Tensor
 
 
 def unpack(state: Tensor, shape: tuple[int, ...]) -> tuple[SubwordIndex, Spelling, PackedStrings, dict[str, Any]]:
-    """Undo `pack`, after checks: return the index, the spelling, the words and the info."""
+    """Undo `pack` and check the content; return the index, the spelling, the words and the info."""
     from safetensors import SafetensorError
     from safetensors.numpy import load
 
@@ -217,56 +204,55 @@ def unpack(state: Tensor, shape: tuple[int, ...]) -> tuple[SubwordIndex, Spellin
         config = json.loads(tensors.pop("config").tobytes())
         if [config["vectors"], config["dims"]] != list(shape):
             raise InputError(
-                f"{STATE} has {config['vectors']} subword vectors x {config['dims']}, this module {shape[0]} x "
-                f"{shape[1]}; make one that fits with PBoSEmbedding.from_state"
+                f"{STATE} has {config['vectors']} x {config['dims']} subword vectors, this module {shape[0]} x "
+                f"{shape[1]}; make a new module with PbosEmbedding.from_state"
             )
         storage.check(STATE, {**tensors, "subword_vectors": np.broadcast_to(np.float32(0), shape)}, config)
-        index = SubwordIndex(IndexArrays(*(tensors[f"index.{name}"] for name in IndexArrays._fields)))
-        spelling = Spelling(**config["spelling"])
+        index, spelling = storage.index_of(tensors), storage.spelling_of(STATE, config)
     except (SafetensorError, AttributeError, KeyError, TypeError) as error:
-        raise ModelError(f"{STATE} holds no sound pbos model ({error}); get a fresh copy of it") from None
+        raise ModelError(f"{STATE} is not a complete pbos model ({error}); get a fresh copy of it") from None
     if int(index.rows.max(initial=-1)) >= shape[0]:
-        raise storage.damaged(STATE, "every subword's vector is there")
+        raise storage.damaged(STATE, "it has fewer vectors than the subwords need")
     return index, spelling, (tensors["words.bytes"], tensors["words.offsets"]), config["info"]
 
 
 # -- new tokens of a language model ------------------------------------------------------------------------------------
 
-STARTS = ("Ġ", "▁")  # what marks the beginning of a word: byte-level BPE, SentencePiece
-CONTINUES = "##"  # what marks the opposite: WordPiece
+STARTS = ("Ġ", "▁")  # marks at the start of a word: byte-level BPE, SentencePiece
+CONTINUES = "##"  # mark inside a word: WordPiece
 
 
 def init_embeddings(
     model: Model | Any, tokens: Iterable[str], vocabulary: Mapping[str, int] | None = None, **settings: Any
 ) -> Tensor:
-    """Return rows for new tokens of a language model: where pbos expects them, from their spelling.
+    """Return embeddings for new tokens of a language model, composed from their spelling.
 
-    A pbos model is trained on the rows of the vocabulary's whole words, less their mean. A new row is the mean and what
-    the model gives for the token, made as long as that of existing words; a token whose spelling says nothing gets the
-    mean. Marks are understood: Ġ (byte-level BPE), ▁ (SentencePiece) and ## (WordPiece).
+    A pbos model is trained on the embeddings of the vocabulary's whole words, minus their mean. A new embedding is the
+    mean plus the token's vector, scaled to the median length of existing words; a token without any known subword gets
+    the mean. Marks are removed: Ġ (byte-level BPE), ▁ (SentencePiece) and ## (WordPiece).
 
     Args:
-        model: A language model with `get_input_embeddings()`, as those of transformers; or a layer with `weight`, or
-            the matrix itself. Or a pbos model of the same space, whose vectors are the rows.
+        model: A language model with `get_input_embeddings()`, as in transformers, or a layer with `weight`, or the
+            matrix. Or a pbos model of the same space, whose vectors are returned.
         tokens: The new tokens, with marks or without.
-        vocabulary: The row of each token, `tokenizer.get_vocab()`; a pbos model needs none.
+        vocabulary: The row of each token, `tokenizer.get_vocab()`; not needed for a pbos model.
         **settings: For `pbos.train`.
 
     Returns:
-        (n_tokens, dims), of the type and on the device of the rows that are there.
+        (n_tokens, dims), with the type and device of the existing embeddings.
     """
     tokens = as_words(tokens)
     if isinstance(model, Model):
         if settings:
-            raise InputError(f"{', '.join(settings)}: a pbos model is given, so there is nothing to train")
+            raise InputError(f"{', '.join(settings)}: settings need a language model; a pbos model is trained already")
         style = style_of(tokens if vocabulary is None else vocabulary)
         return torch.from_numpy(model.embed([letters_of(token, style) for token in tokens]))
     if vocabulary is None:
-        raise InputError("the rows say nothing without their tokens; give vocabulary=tokenizer.get_vocab()")
+        raise InputError("a language model needs its vocabulary; pass vocabulary=tokenizer.get_vocab()")
     matrix, style = matrix_of(model), style_of(vocabulary)
     rows = {letters_of(token, style): row for token, row in reversed(list(vocabulary.items())) if is_word(token, style)}
     if not rows:
-        raise InputError("the vocabulary has no token that is a whole word, so there is nothing to learn from")
+        raise InputError("the vocabulary has no token that is a whole word, so there is nothing to train on")
     if max(rows.values()) >= len(matrix) or min(rows.values()) < 0:
         raise InputError(f"the vocabulary names row {max(rows.values())}, but there are {len(matrix)} embeddings")
     words, known = list(rows), matrix[list(rows.values())].float().cpu().numpy()
@@ -280,30 +266,30 @@ def init_embeddings(
 
 
 def matrix_of(model: Any) -> Tensor:
-    """Return the rows of a language model, a layer or a matrix."""
+    """Return the embeddings of a language model or a layer, or a matrix as it is."""
     layer = model.get_input_embeddings() if hasattr(model, "get_input_embeddings") else model
     matrix = torch.as_tensor(getattr(layer, "weight", layer)).detach()
     if matrix.ndim != 2:
-        raise InputError(f"expected a matrix with a row for each token, got the shape {tuple(matrix.shape)}")
+        raise InputError(f"expected a matrix with one row per token, got shape {tuple(matrix.shape)}")
     return matrix
 
 
 def style_of(vocabulary: Iterable[str]) -> str:
-    """Tell how a vocabulary marks the place of a token in a word: by "Ġ", "▁", "##" or not at all, "".
+    """Return the mark that a vocabulary uses: "Ġ", "▁", "##", or "" for none.
 
     >>> style_of(["[CLS]", "un", "##friend", "##ly"])
     '##'
     """
-    marks = {mark: 0 for mark in (*STARTS, CONTINUES)}
+    counts = {mark: 0 for mark in (*STARTS, CONTINUES)}
     for token in vocabulary:
-        for mark in marks:
-            marks[mark] += token.startswith(mark)
-    most = max(marks, key=lambda mark: marks[mark])
-    return most if marks[most] else ""
+        for mark in counts:
+            counts[mark] += token.startswith(mark)
+    most = max(counts, key=lambda mark: counts[mark])
+    return most if counts[most] else ""
 
 
 def is_word(token: str, style: str) -> bool:
-    """Tell whether a token of a vocabulary stands for a word: it begins one, and is no special token or punctuation.
+    """Return whether a token can be a whole word: it starts one, and is not a special token or punctuation.
 
     >>> [is_word(token, "Ġ") for token in ("Ġhigh", "er", "<s>", "Ġ-")]
     [True, False, False, False]
@@ -314,7 +300,7 @@ def is_word(token: str, style: str) -> bool:
 
 
 def letters_of(token: str, style: str) -> str:
-    """Return a token as people write it, without marks.
+    """Return the text of a token, without marks.
 
     >>> letters_of("Ġcaf\u00c3\u00a9", "Ġ"), letters_of("##ly", "##")
     ('café', 'ly')
@@ -325,7 +311,7 @@ def letters_of(token: str, style: str) -> str:
 
 
 def decoded(token: str) -> str:
-    """Return the text of a token of byte-level BPE, whose characters stand for bytes; any other token as it is."""
+    """Return the text of a token of byte-level BPE, in which characters stand for bytes; other tokens unchanged."""
     try:
         return bytes(byte_of_character()[character] for character in token).decode()
     except (KeyError, UnicodeDecodeError):
@@ -334,7 +320,7 @@ def decoded(token: str) -> str:
 
 @cache
 def byte_of_character() -> dict[str, int]:
-    """Return which byte each character of byte-level BPE stands for: itself if it can be seen, else one from 256 on."""
-    seen = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    unseen = [byte for byte in range(256) if byte not in seen]
-    return {chr(byte): byte for byte in seen} | {chr(256 + place): byte for place, byte in enumerate(unseen)}
+    """Return the byte of each character of byte-level BPE: printable bytes are themselves, others 256 and up."""
+    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = [byte for byte in range(256) if byte not in printable]
+    return {chr(byte): byte for byte in printable} | {chr(256 + place): byte for place, byte in enumerate(others)}
