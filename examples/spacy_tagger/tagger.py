@@ -18,7 +18,7 @@ from spacy.vectors import Vectors
 from spacy.vocab import Vocab
 
 import pbos
-from pbos.evaluation.datasets import Sentence, sentences, vectors
+from pbos.evaluation.datasets import Sentence, sentences
 
 HERE = Path(__file__).resolve().parent
 DATA = Path(os.environ.get("PBOS_DATA") or HERE.parents[2] / "shared" / "data")
@@ -42,7 +42,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=600, help="training steps per run")
     options = parser.parse_args()
 
-    words = vectors(options.vectors, options.data)
+    words = pbos.WordVectors.read(options.data / "vectors" / options.vectors)
     parts = {part: sentences(options.language, part, options.data) for part in ("train", "dev", "test")}
     parts["train"] = parts["train"][: options.sentences]
     known = {word.lower() for sentence in parts["train"] for word, _ in sentence}.union(map(str.lower, words.words))

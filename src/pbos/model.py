@@ -88,13 +88,15 @@ class Model(Segmenter):
                 (`train(..., keep_targets=True)`).
             missing: What to do with missing words (None, NaN, empty): "error", or "zeros" for zero vectors.
         """
+        if missing != "error":
+            check_choice("missing", missing, MISSING)
         if isinstance(words, str):
             words, one = [words], True
         else:
             words, one = as_words(words, blank_missing=missing != "error"), False
         out = np.empty((len(words), self.dims), np.float32) if out is None else self._checked(out, len(words))
         if missing != "error" and not all(words):
-            self._embed_present(words, missing, out, threads, exact)
+            self._embed_present(words, out, threads, exact)
         else:
             self.subwords.embed(words, self.subword_vectors, out, threads)
             if exact:
@@ -107,10 +109,7 @@ class Model(Segmenter):
             raise InputError(f"out must be {expected}, got {out.dtype} {out.shape}")
         return out
 
-    def _embed_present(
-        self, words: list[str], missing: str, out: FloatMatrix, threads: int | None, exact: bool
-    ) -> None:
-        check_choice("missing", missing, MISSING)
+    def _embed_present(self, words: list[str], out: FloatMatrix, threads: int | None, exact: bool) -> None:
         present = [at for at, word in enumerate(words) if word]
         out[:] = 0
         out[present] = self.embed([words[at] for at in present], threads=threads, exact=exact)
