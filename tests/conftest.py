@@ -21,6 +21,7 @@ FIXTURES = ROOT / "tests" / "fixtures"
 
 # The tier `core` is every file that is not listed here: it needs the base dependencies, pytest and Hypothesis.
 NEEDS = {  # the tier `adapters`: files, or folders, and the modules without which they are not collected
+    "experiments": "matplotlib rapidfuzz scipy sklearn torch",
     "src/pbos/adapters/arrow.py": "pyarrow",
     "src/pbos/adapters/gensim.py": "gensim",
     "src/pbos/adapters/sklearn.py": "sklearn",
@@ -29,7 +30,7 @@ NEEDS = {  # the tier `adapters`: files, or folders, and the modules without whi
     "src/pbos/evaluation": "pooch scipy sklearn",
     "src/pbos/server": "fastapi uvicorn",
     "tests/test_arrow.py": "duckdb pandas polars pyarrow",
-    "tests/test_baselines.py": "torch",
+    "tests/test_baselines.py": "rapidfuzz torch",
     "tests/test_cli_eval.py": "scipy",
     "tests/test_counts.py": "zstandard",
     "tests/test_docs.py": "fastapi gensim hatchling pandas polars pyarrow scipy sklearn spacy torch wordfreq",
@@ -38,7 +39,7 @@ NEEDS = {  # the tier `adapters`: files, or folders, and the modules without whi
     "tests/test_gensim.py": "gensim scipy",
     "tests/test_gpu.py": "torch",
     "tests/test_page.py": "fastapi playwright uvicorn",
-    "tests/test_reproduce.py": "matplotlib scipy torch",
+    "tests/test_reproduce.py": "matplotlib rapidfuzz scipy sklearn torch",
     "tests/test_server.py": "fastapi hatchling httpx uvicorn",
     "tests/test_sklearn.py": "pandas polars pyarrow sklearn",
     "tests/test_spacy.py": "hatchling spacy",
