@@ -19,8 +19,8 @@ test-core:  ## run the tests that need neither extras nor private data (under a 
 test-oldest:  ## run the core tests with the oldest versions we allow; PYTHON is the oldest Python
 	$(PYTHON) -m venv .venv-oldest
 	.venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check \
-		--constraint .ci/oldest.txt --editable . pytest hypothesis
-	.venv-oldest/bin/python -m pytest -m core
+		--constraint .ci/oldest.txt --editable . pytest pytest-xdist hypothesis
+	.venv-oldest/bin/python -m pytest --numprocesses auto --dist loadfile -m core
 
 lint: .venv/dev  ## check style and types
 	$(BIN)/ruff check .

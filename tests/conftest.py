@@ -32,7 +32,6 @@ NEEDS = {  # the tier `adapters`: files, or folders, and the modules without whi
     "tests/test_arrow.py": "duckdb pandas polars pyarrow",
     "tests/test_baselines.py": "rapidfuzz torch",
     "tests/test_cli_eval.py": "scipy",
-    "tests/test_counts.py": "zstandard",
     "tests/test_docs.py": "fastapi gensim hatchling pandas polars pyarrow scipy sklearn spacy torch wordfreq",
     "tests/test_evaluation_words.py": "pooch scipy sklearn",
     "tests/test_examples.py": "sentence_transformers spacy tokenizers torch transformers",
@@ -45,12 +44,13 @@ NEEDS = {  # the tier `adapters`: files, or folders, and the modules without whi
     "tests/test_spacy.py": "hatchling spacy",
     "tests/test_tagging.py": "scipy sklearn",
     "tests/test_torch.py": "torch",
-    "tests/test_vectors.py": "zstandard",
 }
 SLOW = {  # the tier `slow`: files or tests; so are the tests that use the private data
+    "tests/test_cli.py::test_embed_streams_in_constant_memory",
     "tests/test_cli.py::test_the_first_run_says_that_it_compiles",
     "tests/test_docs.py",
     "tests/test_examples.py",
+    "tests/test_index.py::test_several_scripts_and_thousands_of_letters",
     "tests/test_page.py",
     "tests/test_storage.py::test_killed_at_any_point_a_whole_model_is_there",
     "tests/test_storage.py::test_random_damage_never_crashes",
@@ -67,7 +67,9 @@ MISSING = {path: names for path, names in MISSING.items() if names}
 
 def pytest_configure(config):
     """Leave out files whose extras are not installed. As an option, since hooks of this file do not apply to src."""
-    config.option.ignore = [*(config.option.ignore or []), *(str(ROOT / path) for path in MISSING)]
+    left_out = [str(ROOT / path) for path in MISSING]
+    config.option.ignore = [*(config.option.ignore or []), *left_out]
+    config.option.ignore_glob = [*(config.option.ignore_glob or []), *(f"{path}/*" for path in left_out)]
 
 
 def pytest_terminal_summary(terminalreporter):

@@ -1,5 +1,6 @@
 import bz2
 import gzip
+import importlib
 import io
 import lzma
 import os
@@ -10,17 +11,17 @@ import sys
 import threading
 import warnings
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import zstandard
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 import pbos
-from pbos.errors import FormatError, InputError, PbosWarning
+from pbos.errors import FormatError, InputError, MissingExtraError, PbosWarning
 from pbos.kernels.numbers import parse_lines, parse_number
 from pbos.vectors import WordVectors, stream, word_vectors
 
@@ -29,8 +30,9 @@ COMPRESS = {
     ".gz": gzip.compress,
     ".bz2": bz2.compress,
     ".xz": lzma.compress,
-    ".zst": zstandard.compress,
 }
+if find_spec("zstandard"):
+    COMPRESS[".zst"] = importlib.import_module("zstandard").compress
 HIGH = WordVectors(["high", "higher", "größer", "高い", "new york"], [[1, 0], [0.5, -2], [1e-30, 3], [-0.0, 7], [8, 9]])
 
 
@@ -318,7 +320,7 @@ def test_from_a_pipe(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "name", ["high.vec", "high.bin", "high.glove", "high.npz", "high", "high.vec.gz", "high.bin.zst"]
+    "name", ["high.vec", "high.bin", "high.glove", "high.npz", "high", "high.vec.gz", "high.bin.xz"]
 )
 def test_limit(tmp_path, name):
     vectors = WordVectors(["a", "b", "c"], [[1, 2], [3, 4], [5, 6]])
@@ -598,7 +600,7 @@ def test_odd_words_in_a_folder(tmp_path):
 # Writing
 
 FORMATS = ["word2vec", "word2vec-binary", "glove"]
-WORDS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=6)
+WORDS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\ufffd"), min_size=1, max_size=6)
 FLOATS = st.floats(width=32, allow_nan=False, allow_infinity=False)
 
 
@@ -819,6 +821,8 @@ def test_any_bytes_give_vectors_or_a_clear_error(tmp_path_factory, content, head
         warnings.simplefilter("ignore", PbosWarning)
         try:
             vectors = WordVectors.read(path)
+        except MissingExtraError:  # of zst, if it is not installed
+            pass
         except FormatError as error:
             assert str(error).startswith(str(path))
             assert "\n" not in str(error)
