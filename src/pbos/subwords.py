@@ -104,31 +104,29 @@ class Subwords:
 
     def embed(self, words: list[str], vectors: SubwordVectors, out: FloatMatrix, threads: int | None = None) -> None:
         """Write the vectors of words into out, (n_words, dims); a word that is repeated is embedded once per chunk."""
-        nodes = self._nodes  # unpacked before there are threads
-
-        def embed_distinct(some: list[str], first: int, place: FloatMatrix) -> None:
-            codes = encode(normalize(some, self.spelling.normalization), self.spelling, first)
-            embed_words(nodes, self._weighing, *codes, *vectors.kernel_arguments, place)
+        if len(words) == 1:
+            return self._embed_distinct(words, 0, vectors, out)
 
         def embed_chunk(chunk: slice) -> None:
             some, place = words[chunk], out[chunk]
             distinct = list(dict.fromkeys(some))
             if 2 * len(distinct) > len(some):
-                embed_distinct(some, chunk.start, place)
-                return
+                return self._embed_distinct(some, chunk.start, vectors, place)
             composed = np.empty((len(distinct), out.shape[1]), np.float32)
             try:
-                embed_distinct(distinct, 0, composed)
+                self._embed_distinct(distinct, 0, vectors, composed)
             except InputError:
                 encode(some, self.spelling, chunk.start)  # raises with the position among all words
                 raise
             rows = dict(zip(distinct, range(len(distinct)), strict=True))
             np.take(composed, [rows[word] for word in some], axis=0, out=place)
 
-        if len(words) == 1:
-            embed_distinct(words, 0, out)
-        else:
-            map_chunks(embed_chunk, len(words), threads)
+        _ = self._nodes  # unpacked before there are threads
+        map_chunks(embed_chunk, len(words), threads)
+
+    def _embed_distinct(self, words: list[str], first: int, vectors: SubwordVectors, out: FloatMatrix) -> None:
+        codes = encode(normalize(words, self.spelling.normalization), self.spelling, first)
+        embed_words(self._nodes, self._weighing, *codes, *vectors.kernel_arguments, out)
 
     def segment(self, words: list[str], n: int, threads: int | None = None) -> list[list[Segmentation]]:
         """Return the n most probable segmentations of each word, best first."""
