@@ -41,15 +41,15 @@ def prepare(target: Path) -> None:
     from pbos.text import encode
     from pbos.training import Run, counted_words, held_out_rows, make_index, make_weights, unique_words
 
-    chosen = PRESETS["default"]
-    words, vectors = unique_words(WordVectors.read(DATA / "vectors" / "minilm-en"), chosen)
+    recipe = PRESETS["default"]
+    words, vectors = unique_words(WordVectors.read(DATA / "vectors" / "minilm-en"), recipe)
     rounded = SubwordVectors(np.array(vectors)).astype("int8")
     vectors = rounded.to_float32()
     hidden = held_out_rows(len(words), 0.05, 0)
     kept = np.setdiff1d(np.arange(len(words)), hidden)
     training_words = [words[i] for i in kept]
-    codes, run = encode(training_words, chosen), Run(chosen)
-    index = make_index(counted_words(WordCounts.from_ranks(training_words), training_words, chosen), codes, run)
+    codes, run = encode(training_words, recipe), Run(recipe)
+    index = make_index(counted_words(WordCounts.from_ranks(training_words), training_words, recipe), codes, run)
     index, weights, penalty = make_weights(index, codes, run)
     started = time.perf_counter()
     lam, lams = choose_lam(weights, vectors[kept], penalty)
@@ -58,7 +58,7 @@ def prepare(target: Path) -> None:
     prepare_seconds, started = time.perf_counter() - started, time.perf_counter()
     solution = ridge.solve(vectors[kept], lam)
     seconds = time.perf_counter() - started
-    heldout = Subwords(index, chosen).weights([words[i] for i in hidden])
+    heldout = Subwords(index, recipe).weights([words[i] for i in hidden])
     composed = product(heldout.indptr, heldout.indices, heldout.data, solution.vectors)
     cpu = {
         "lam": lam,
@@ -290,15 +290,15 @@ class Bench:
         share = 1.02 * n_words / copies  # slightly more, because the choice is random
         for _ in range(20):  # clip at 1 and redistribute the rest
             likely = (likely * (share / likely.sum())).clamp_(max=1)
-        chosen = [
+        recipe = [
             torch.nonzero(torch.rand(n_base, device=self.device, generator=generator) < likely)[:, 0]
             for _ in range(copies)
         ]
         copy_of_word = torch.repeat_interleave(
-            torch.arange(copies, device=self.device), torch.tensor([len(one) for one in chosen], device=self.device)
+            torch.arange(copies, device=self.device), torch.tensor([len(one) for one in recipe], device=self.device)
         )[:n_words]
-        words = torch.cat(chosen)[:n_words]
-        del chosen
+        words = torch.cat(recipe)[:n_words]
+        del recipe
 
         n_shared = base["n_shared"]
         ranks = torch.empty(n_shared, device=self.device, dtype=torch.double)

@@ -31,10 +31,10 @@ def train_hashed(
 
     The index stays whole, since probabilities need it; only the vectors are fewer.
     """
-    chosen = Preset.named(preset, {**settings, "merge": False})
-    run, words = Run(chosen, threads=threads), encode(vectors.words, chosen)
+    recipe = Preset.named(preset, {**settings, "merge": False})
+    run, words = Run(recipe, threads=threads), encode(vectors.words, recipe)
     counts = WordCounts.from_ranks(vectors.words) if counts is None else counts
-    index = make_index(counted_words(counts, vectors.words, chosen), words, run)
+    index = make_index(counted_words(counts, vectors.words, recipe), words, run)
     index, weights, penalty = make_weights(index, words, run)
 
     rows = index.rows  # of each subword: the row of its vector, -1 for none
@@ -49,7 +49,7 @@ def train_hashed(
     weights = weights.renumbered(bucket_of_row)
     solution = solve(weights, vectors.vectors, bucket_penalty, run)
     return Model(
-        index.with_rows(rows), chosen.spelling, SubwordVectors.of(solution.vectors), pack_strings(vectors.words)
+        index.with_rows(rows), recipe.spelling, SubwordVectors.of(solution.vectors), pack_strings(vectors.words)
     )
 
 

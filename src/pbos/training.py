@@ -69,11 +69,11 @@ def train(
     >>> model["higher"].round(1).tolist()
     [1.0, 1.0]
     """
-    chosen = Preset.named(preset, settings, others=inspect.signature(train).parameters)
-    run = Run(chosen, seed, threads, find_device(device, chosen), progress)
+    recipe = Preset.named(preset, settings, others=inspect.signature(train).parameters)
+    run = Run(recipe, seed, threads, find_device(device, recipe), progress)
     given = read_vectors(vectors, limit, progress)
-    words, targets = unique_words(given, chosen)
-    table = WordCounts.from_ranks(words) if counts is None else WordCounts.of(counts).normalized(chosen.normalization)
+    words, targets = unique_words(given, recipe)
+    table = WordCounts.from_ranks(words) if counts is None else WordCounts.of(counts).normalized(recipe.normalization)
     warn_if_unrelated(table, words)
 
     hidden = held_out_rows(len(words), heldout, seed)
@@ -81,23 +81,23 @@ def train(
     if hidden.size:
         kept = np.setdiff1d(np.arange(len(words)), hidden)
         kept_words, kept_targets = [words[i] for i in kept], targets[kept]
-    codes = encode(kept_words, chosen)
+    codes = encode(kept_words, recipe)
     with progress_bar("counting subwords", None, progress):
-        counted = counted_words(table, kept_words, chosen)
+        counted = counted_words(table, kept_words, recipe)
         index = make_index(counted, codes, run)
         index, weights, penalty = make_weights(index, codes, run)
-    if chosen.max_vectors is not None and weights.n_columns > chosen.max_vectors:
+    if recipe.max_vectors is not None and weights.n_columns > recipe.max_vectors:
         with progress_bar("selecting subwords", None, progress):
             importance = importances(weights, kept_targets, penalty, run)
             index = most_important(index, importance, counted, run)
             index, weights, penalty = make_weights(index, codes, run)
     solution = solve(weights, kept_targets, penalty, run)
     # PBoS-n sums unit vectors; stored as such, they are summed like all others.
-    values = unit_rows(solution.vectors, NO_NORM) if chosen.unit_length else solution.vectors
+    values = unit_rows(solution.vectors, NO_NORM) if recipe.unit_length else solution.vectors
     training = {"seed": seed, **solution.report}
-    info: dict[str, Any] = {"preset": preset, **asdict(chosen), "training": training}
+    info: dict[str, Any] = {"preset": preset, **asdict(recipe), "training": training}
     given_vectors = np.ascontiguousarray(kept_targets) if keep_targets else None
-    model = Model(index, chosen.spelling, SubwordVectors.of(values), pack_strings(kept_words), given_vectors, info)
+    model = Model(index, recipe.spelling, SubwordVectors.of(values), pack_strings(kept_words), given_vectors, info)
     if hidden.size:
         composed = model.embed([words[i] for i in hidden], threads=threads)
         cosine = float(cosines(composed, targets[hidden]).mean())
@@ -127,11 +127,11 @@ class Counted(NamedTuple):
 # -- inputs ------------------------------------------------------------------------------------------------------------
 
 
-def find_device(device: str | None, chosen: Preset) -> Any:
+def find_device(device: str | None, recipe: Preset) -> Any:
     """Return the PyTorch device to solve on; None for the CPU."""
     if device is None or device == "cpu":
         return None
-    if chosen.solver == "sgd":
+    if recipe.solver == "sgd":
         raise InputError(f'device {device!r} needs solver="ridge": SGD takes one word after the other')
     from pbos import gpu  # here, because importing PyTorch is slow
 
@@ -146,14 +146,14 @@ def read_vectors(vectors: Any, limit: int | None, progress: bool | None) -> Word
     return given if limit is None else WordVectors(given.words[:limit], given.vectors[:limit])
 
 
-def unique_words(given: WordVectors, chosen: Preset) -> tuple[list[str], FloatMatrix]:
+def unique_words(given: WordVectors, recipe: Preset) -> tuple[list[str], FloatMatrix]:
     """Normalize the words; of words that become equal, keep the first."""
-    words = normalize(given.words, chosen.normalization)
+    words = normalize(given.words, recipe.normalization)
     first = {word: row for row, word in reversed(list(enumerate(words)))}
     if len(first) == len(words):
         return words, given.vectors
     dropped = len(words) - len(first)
-    warn(f"{dropped} words equal an earlier one after {chosen.normalization} normalization and are dropped")
+    warn(f"{dropped} words equal an earlier one after {recipe.normalization} normalization and are dropped")
     rows = sorted(first.values())
     return [words[row] for row in rows], given.vectors[rows]
 
@@ -176,13 +176,13 @@ def held_out_rows(n_words: int, share: float, seed: int) -> npt.NDArray[np.int64
     return np.sort(np.random.default_rng(seed).choice(n_words, size, replace=False))
 
 
-def counted_words(table: WordCounts, training_words: list[str], chosen: Preset) -> Counted:
+def counted_words(table: WordCounts, training_words: list[str], recipe: Preset) -> Counted:
     """Return the words of a table and those training words that it lacks, with their counts."""
     known, targets = set(table.words), set(training_words)
     words = [*table.words, *(word for word in training_words if word not in known)]
     counts = np.concatenate([table.counts, np.zeros(len(words) - len(table))])
     is_target = np.array([word in targets for word in words])
-    return Counted(encode(words, chosen), np.ones_like(counts) if chosen.types else counts, is_target)
+    return Counted(encode(words, recipe), np.ones_like(counts) if recipe.types else counts, is_target)
 
 
 # -- index and weights -------------------------------------------------------------------------------------------------
@@ -190,21 +190,21 @@ def counted_words(table: WordCounts, training_words: list[str], chosen: Preset) 
 
 def make_index(counted: Counted, training_words: Codes, run: Run) -> SubwordIndex:
     """Index the subwords of all counted words; those of the training words have vectors."""
-    chosen = run.preset
+    recipe = run.preset
     index = count_subwords(
         *counted,
-        min_len=chosen.min_len,
-        max_len=chosen.max_len,
-        min_prob_words=chosen.min_prob_words,
-        boundaries=chosen.boundaries,
+        min_len=recipe.min_len,
+        max_len=recipe.max_len,
+        min_prob_words=recipe.min_prob_words,
+        boundaries=recipe.boundaries,
     )
-    if chosen.min_prob_words > 1:
+    if recipe.min_prob_words > 1:
         index = index.pruned((index.probs > 0) | (index.rows >= 0))
-    if chosen.min_vector_words > 1:
-        index = index.pruned(Subwords(index, chosen).count_words(training_words) >= chosen.min_vector_words)
+    if recipe.min_vector_words > 1:
+        index = index.pruned(Subwords(index, recipe).count_words(training_words) >= recipe.min_vector_words)
     if not index.arrays.rows.any():
         raise InputError(
-            f"no subword of at least {chosen.min_len} characters is in {chosen.min_vector_words} or more training words"
+            f"no subword of at least {recipe.min_len} characters is in {recipe.min_vector_words} or more training words"
         )
     return fitted(index, counted, run)
 
@@ -255,20 +255,20 @@ def position_factors(index: SubwordIndex, spelling: Spelling) -> npt.NDArray[np.
 
 def solve(weights: Weights, targets: FloatMatrix, penalty: npt.NDArray[np.float64], run: Run) -> Solution:
     """Find the subword vectors with the preset's solver."""
-    chosen = run.preset
-    if chosen.solver == "sgd":
-        with progress_bar("training", chosen.epochs, run.progress) as advance:
+    recipe = run.preset
+    if recipe.solver == "sgd":
+        with progress_bar("training", recipe.epochs, run.progress) as advance:
             return sgd(
                 weights,
                 targets,
-                epochs=chosen.epochs,
-                lr=chosen.lr,
+                epochs=recipe.epochs,
+                lr=recipe.lr,
                 seed=run.seed,
-                unit_length=chosen.unit_length,
+                unit_length=recipe.unit_length,
                 threads=run.threads,
                 on_epoch=lambda epoch, loss: advance(1, note=f"epoch {epoch}, loss {loss:.3g}"),
             )
-    lam = chosen.lam
+    lam = recipe.lam
     tried: dict[str, float] = {}
     if isinstance(lam, str):
         with progress_bar("choosing lam", len(LAMS), run.progress) as advance:

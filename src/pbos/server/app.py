@@ -98,7 +98,7 @@ def make_app(model: Model | None = None, *, name: str | None = None, limits: Lim
         return as_json({"word": word, "vector": model[word].tolist()})
 
     @vectors.post("/embed", response_model=schemas.Vectors, responses={200: {"content": {RAW: binary, NPY: binary}}})
-    def embed_words(body: Words, accept: Annotated[str, Header(include_in_schema=False)] = JSON) -> Response:
+    def embed_batch(body: Words, accept: Annotated[str, Header(include_in_schema=False)] = JSON) -> Response:
         """Return the vectors of many words, as JSON or, if the Accept header asks for it, as bytes.
 
         `Accept: application/octet-stream` returns little-endian float32, row by row, with the headers `X-Shape` (such
