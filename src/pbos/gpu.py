@@ -157,9 +157,9 @@ class DeviceRidge:
         """Yield slices of the dimensions, of about the same size, that fit the memory."""
         n_words, n_shared = self._shape
         memory = free_memory(self.device) if memory is None else memory
-        a_dimension = 4 * (3 * n_shared + self._private_words.numel() + 2 * n_words)
+        bytes_per_dim = 4 * (3 * n_shared + self._private_words.numel() + 2 * n_words)
         rows = max(n_words, n_shared + self._private_words.numel(), 1)
-        most = max(min((memory - 4 * SQUARED) // max(a_dimension, 1), INDEXED // rows), 1)
+        most = max(min((memory - 4 * SQUARED) // max(bytes_per_dim, 1), INDEXED // rows), 1)
         n_slices = -(-dims // most)
         size = -(-dims // n_slices)
         size += -size % 4 if size + -size % 4 <= most else 0  # rows that are a multiple of 16 bytes are read faster

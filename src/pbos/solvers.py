@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -90,8 +89,10 @@ def sgd(
         order = random.permutation(len(weights))
         rate = np.float32(lr / np.sqrt(1 + epoch))
 
-        epoch_of_slice = partial(train_slice, matrix, target_slices, vector_slices, order, rate, unit_length)
-        per_dim = np.concatenate(list(in_threads(epoch_of_slice, range(len(slices)), threads)))
+        def train_slice(i: int, order: npt.NDArray[np.int64] = order, rate: np.float32 = rate) -> Any:
+            return sgd_epoch(*matrix, target_slices[i], vector_slices[i], order, rate, unit_length)
+
+        per_dim = np.concatenate(in_threads(train_slice, range(len(slices)), threads))
         losses.append(float(per_dim.sum() / max(targets.size, 1)))
         on_epoch(epoch + 1, losses[-1])
     if not np.isfinite(losses[-1]):
@@ -105,7 +106,7 @@ def sgd(
     def finish(i: int) -> None:
         columns.split_columns(vector_slices[i], new_column, factor, vectors[:, slices[i]])
 
-    list(in_threads(finish, range(len(slices)), threads))
+    in_threads(finish, range(len(slices)), threads)
     return Solution(vectors, report)
 
 
@@ -123,20 +124,6 @@ def line_aligned(n_rows: int, dims: int) -> FloatMatrix:
     zeros = np.zeros(n_rows * width + LINE_FLOATS, np.float32)
     skip = -zeros.ctypes.data % LINE // zeros.itemsize
     return zeros[skip : skip + n_rows * width].reshape(n_rows, width)
-
-
-def train_slice(
-    matrix: Sequence[npt.NDArray[Any]],
-    targets: list[FloatMatrix],
-    vectors: list[FloatMatrix],
-    order: npt.NDArray[np.int64],
-    rate: np.float32,
-    unit_length: bool,
-    i: int,
-) -> npt.NDArray[np.float64]:
-    """Train the i-th slice of the dimensions for an epoch, in place; return its losses by dimension."""
-    losses: npt.NDArray[np.float64] = sgd_epoch(*matrix, targets[i], vectors[i], order, rate, unit_length)
-    return losses
 
 
 class Ridge:
@@ -165,11 +152,11 @@ class Ridge:
             weights.indptr, weights.indices, data, weights.n_columns
         )
         shared = indices < self._n_shared
-        owners = np.repeat(np.arange(len(weights)), np.diff(indptr))
-        self._private_words = owners[~shared]  # private columns are in the order of their words
+        words = np.repeat(np.arange(len(weights)), np.diff(indptr))
+        self._private_words = words[~shared]  # private columns are in the order of their words
         self._private = np.zeros(len(weights), np.float32)
         self._private[self._private_words] = data[~shared]
-        sizes = np.bincount(owners[shared], minlength=len(weights))
+        sizes = np.bincount(words[shared], minlength=len(weights))
         self._rows = np.concatenate([[0], np.cumsum(sizes)]), indices[shared], data[shared]
         self._on_device: gpu.DeviceRidge | None = None  # the equations on the last device used
 
@@ -228,8 +215,8 @@ class Ridge:
         private_rates = self._private / (lam + self._private**2)
         solved = np.empty((self._n_shared + self._private_words.size, dims), np.float32)
 
-        a_dimension = 4 * (4 * self._n_shared + 2 * len(targets))  # bytes: four numbers per column, two per word
-        most = min(max(SLICE_BYTES // max(a_dimension, 1), 1), SLICE)
+        bytes_per_dim = 4 * (4 * self._n_shared + 2 * len(targets))  # four numbers per column, two per word
+        most = min(max(SLICE_BYTES // max(bytes_per_dim, 1), 1), SLICE)
         n_slices = 2 * -(-dims // (2 * most))  # an even number, like most numbers of cores
         bounds = np.linspace(0, dims, n_slices + 1).astype(int)
 
@@ -252,12 +239,10 @@ class Ridge:
             on_slice(part.shape[1])
             return int(iterations), float(left), float(goal)
 
-        found = list(in_threads(solve_slice, range(bounds.size - 1), threads))
-        iterations = max(one[0] for one in found)
-        left, goal = sum(one[1] for one in found), sum(one[2] for one in found)
+        iterations, left, goal = zip(*in_threads(solve_slice, range(n_slices), threads), strict=True)
         vectors = solved[self._new_column]
         vectors *= (self._factor * self._scale)[:, None]
-        return vectors, iterations, left, goal
+        return vectors, max(iterations), sum(left), sum(goal)
 
     def _moved_to(self, device: Any) -> gpu.DeviceRidge:
         from pbos import gpu  # here, because importing PyTorch is slow

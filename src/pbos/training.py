@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -297,7 +297,7 @@ def importances(
     if targets.shape[1] > SEARCH_DIMS:
         random = np.random.default_rng(run.seed)
         targets = targets @ random.standard_normal((targets.shape[1], SEARCH_DIMS)).astype(np.float32)
-    solution = solve(weights, targets, penalty, Run(run.preset, run.seed, run.threads, run.device, progress=False))
+    solution = solve(weights, targets, penalty, replace(run, progress=False))
     lengths = np.einsum("ij,ij->i", solution.vectors, solution.vectors, dtype=np.float64)
     squares = np.bincount(weights.indices, weights.data.astype(np.float64) ** 2, minlength=weights.n_columns)
     importance: npt.NDArray[np.float64] = lengths * squares
