@@ -42,40 +42,41 @@ class Codes(NamedTuple):
 # Words as people have them --------------------------------------------------------------------------------------------
 
 
-def as_words(words: Any, *, blank_missing: bool = False) -> list[str]:
+def as_words(words: Any, *, blank_missing: bool = False, what: str = "word") -> list[str]:
     """Return words as a list of str: from any iterable, NumPy array, pandas or Arrow column.
 
     Args:
         words: The words.
         blank_missing: Return "" for missing words (None, NaN, pandas.NA) instead of raising InputError.
+        what: What one of them is called in error messages.
 
     >>> as_words(("higher", "lower"))
     ['higher', 'lower']
     """
     if isinstance(words, (str, bytes)):
-        raise InputError(f"expected a list of words, got one string: {words!r}; put it in a list")
+        raise InputError(f"expected a list of {what}s, got one string: {words!r}; put it in a list")
     if hasattr(words, "to_pylist"):  # Arrow arrays and chunked arrays
         words = words.to_pylist()
     elif hasattr(words, "tolist"):  # NumPy arrays, pandas series and indexes
         if getattr(words, "ndim", 1) != 1:
-            raise InputError(f"expected a one-dimensional array of words, got shape {words.shape}")
+            raise InputError(f"expected a one-dimensional array of {what}s, got shape {words.shape}")
         words = words.tolist()
     elif not isinstance(words, Iterable):
-        raise InputError(f"expected words (an iterable of str), got {type(words).__name__}")
+        raise InputError(f"expected {what}s (a list or column of str), got {type(words).__name__}")
     result: list[str] = list(words)
     if set(map(type, result)) <= {str}:
         return result
     for position, word in enumerate(result):
         if is_missing(word):
             if not blank_missing:
-                raise InputError(f"word {position} is missing ({word!r}); {DROP_MISSING}")
+                raise InputError(f"{what} {position} is missing ({word!r}); {DROP_MISSING.format(what)}")
             result[position] = ""
         elif not isinstance(word, str):
-            raise InputError(f"word {position} is not a str but {type(word).__name__}: {word!r}")
+            raise InputError(f"{what} {position} is not a str but {type(word).__name__}: {word!r}")
     return [str(word) for word in result]  # subclasses of str (NumPy's str_)
 
 
-DROP_MISSING = 'drop such words, or embed them with missing="zeros"'
+DROP_MISSING = 'drop such {}s, or embed them with missing="zeros"'
 
 
 def is_missing(word: Any) -> bool:
@@ -138,7 +139,7 @@ def encode(words: list[str], spelling: Spelling, first: int = 0) -> Codes:
     [97, 98, 99]
     """
     if "" in words:
-        raise InputError(f"word {first + words.index('')} is an empty string; {DROP_MISSING}")
+        raise InputError(f"word {first + words.index('')} is an empty string; {DROP_MISSING.format('word')}")
     marked = mark(words, spelling)
     try:
         codes = np.frombuffer("".join(marked).encode("utf-32-le"), "<u4").astype(np.uint32, copy=False)

@@ -24,7 +24,7 @@ from pbos.arrays import FloatMatrix, principal_components
 from pbos.errors import InputError, MissingExtraError
 from pbos.model import Model, load
 from pbos.settings import MISSING, Missing, check_choice
-from pbos.text import is_missing
+from pbos.text import as_words
 
 try:
     from scipy.sparse import csr_matrix
@@ -238,27 +238,13 @@ class PbosVectorizer(ModelTransformer):
 def strings_of(X: Any, what: str, missing: str) -> list[str]:
     """Return a column of strings, or a table with one column, as a list; "" for missing ones if they are allowed."""
     check_choice("missing", missing, MISSING)
-    if isinstance(X, (str, bytes)):
-        raise InputError(f"expected many {what}s, got one string: {X!r}; put it in a list")
     if len(getattr(X, "shape", ())) == 2:
         if X.shape[1] != 1:
             raise InputError(f"expected one column of {what}s, got {X.shape[1]}; choose one")
         X = np.asarray(X)[:, 0]
-    elif hasattr(X, "to_pylist"):  # Arrow
-        X = X.to_pylist()
-    elif not isinstance(X, Iterable):
-        raise InputError(f"expected {what}s (a list or column of str), got {type(X).__name__}")
-    items = X.tolist() if hasattr(X, "tolist") else list(X)
-    if items and all(isinstance(item, (list, tuple)) and len(item) == 1 for item in items):
-        items = [item[0] for item in items]  # a table as lists
-    for at, item in enumerate(items):
-        if is_missing(item) and missing == "zeros":
-            items[at] = ""
-        elif is_missing(item):
-            raise InputError(f'{what} {at} is missing ({item!r}); drop such {what}s, or use missing="zeros"')
-        elif not isinstance(item, str):
-            raise InputError(f"{what} {at} is not a str but {type(item).__name__}: {item!r}")
-    return items
+    elif isinstance(X, (list, tuple)) and all(isinstance(row, (list, tuple)) and len(row) == 1 for row in X):
+        X = [row[0] for row in X]  # a table as lists
+    return as_words(X, blank_missing=missing == "zeros", what=what)
 
 
 class WordCharacters(dict[int, str]):
