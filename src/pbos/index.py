@@ -199,7 +199,7 @@ class Level(NamedTuple):
     labels: npt.NDArray[Any]  # the last letter
     sums: npt.NDArray[np.float64]  # of the counts of words, over all occurrences
     n_words: npt.NDArray[np.int32]  # how many words contain it
-    owned: npt.NDArray[np.bool_]  # whether a target does
+    has_vector: npt.NDArray[np.bool_]  # whether it gets one: at first, whether a target contains it
     parents_children: npt.NDArray[np.int32]  # the number of children of each subword of the previous level
 
 
@@ -248,7 +248,8 @@ def count_subwords(
             one, so that every word can be spelled.
         boundaries: Whether the words have boundary marks.
 
-    >>> from pbos.text import Spelling, encode
+    >>> from pbos.settings import Spelling
+    >>> from pbos.text import encode
     >>> index = count_subwords(encode(["aba"], Spelling()), np.array([1.0]), np.array([True]))
     >>> {subword: round(6 * p) for subword, p in zip(index.strings(), index.probs[1:].tolist())}
     {'a': 2, 'b': 1, 'ab': 1, 'ba': 1, 'aba': 1}
@@ -257,13 +258,13 @@ def count_subwords(
     levels = list(levels_of(text, alphabet.size, words.offsets, counts, is_target, max_len))
     if levels:
         for level in levels[: min_len - 1]:
-            level.owned[:] = False
+            level.has_vector[:] = False
         if boundaries:
-            disown_marks(levels, np.isin(alphabet, [ord(mark) for mark in BOUNDARIES]))
+            drop_marks(levels, np.isin(alphabet, [ord(mark) for mark in BOUNDARIES]))
         for level in levels[1:] if min_prob_words > 1 else ():
             level.sums[level.n_words < min_prob_words] = 0
 
-    owned = np.concatenate([[False], *(level.owned for level in levels)])
+    has_vector = np.concatenate([[False], *(level.has_vector for level in levels)])
     childless = np.zeros(levels[-1].labels.size if levels else 1, np.int32)
     children = np.concatenate([*(level.parents_children for level in levels), childless])
     children[0] = 0
@@ -272,16 +273,16 @@ def count_subwords(
         np.concatenate([np.zeros(1, np.uint8), *(level.labels for level in levels)]),
         children,
         probabilities(np.concatenate([[0.0], *(level.sums for level in levels)])),
-        np.where(owned, np.cumsum(owned, dtype=np.int32) - 1, np.int32(NO_ROW)),
+        np.where(has_vector, np.cumsum(has_vector, dtype=np.int32) - 1, np.int32(NO_ROW)),
     )
 
 
-def disown_marks(levels: list[Level], is_mark: npt.NDArray[np.bool_]) -> None:
-    """Take the vector from subwords that are only marks (`<`, `>`, `><`): they carry no meaning."""
-    levels[0].owned[is_mark] = False
+def drop_marks(levels: list[Level], is_mark: npt.NDArray[np.bool_]) -> None:
+    """Give no vector to subwords that are only marks (`<`, `>`, `><`): they carry no meaning."""
+    levels[0].has_vector[is_mark] = False
     for pairs in levels[1:2]:
         first = np.repeat(is_mark, pairs.parents_children)
-        pairs.owned[first & is_mark[pairs.labels]] = False
+        pairs.has_vector[first & is_mark[pairs.labels]] = False
 
 
 def as_text(words: Codes) -> tuple[npt.NDArray[np.uint32], npt.NDArray[Any]]:
@@ -309,10 +310,10 @@ def levels_of(
         )
     starts, ends, spans = counting.single_letters(text, n_letters, offsets, is_target)
     longer = np.empty_like(spans)
-    n_nodes, parent_goes_on, length = n_letters, np.ones(1, np.bool_), 1
+    n_nodes, parent_has_children, length = n_letters, np.ones(1, np.bool_), 1
     while n_nodes and (max_len is None or length <= max_len):
-        *level, parent_goes_on, n_nodes, ends = counting.next_level(
-            text, counts, length, n_nodes, parent_goes_on, starts, ends, spans, longer
+        *level, parent_has_children, n_nodes, ends = counting.next_level(
+            text, counts, length, n_nodes, parent_has_children, starts, ends, spans, longer
         )
         yield Level(*level)
         spans, longer, length = longer, spans, length + 1

@@ -59,9 +59,9 @@ class Lattice:
         return [self._span(k) for k in np.flatnonzero((self._spans.probs > 0) | (self._spans.weights > 0)).tolist()]
 
     def _span(self, k: int) -> Span:
-        start, end = int(self._begins[k]), int(self._ends[k])
-        _, _, _, _, *values, _ = self._spans
-        return Span(start, end, self.spelled[start:end], *(float(array[k]) for array in values))
+        start, end, spans = int(self._begins[k]), int(self._ends[k]), self._spans
+        values = float(spans.probs[k]), float(spans.posteriors[k]), float(spans.weights[k])
+        return Span(start, end, self.spelled[start:end], *values)
 
     def best(self, n: int = 1) -> list[Segmentation]:
         """Return the n most probable segmentations, best first (fewer if the word has fewer).

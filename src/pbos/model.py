@@ -366,7 +366,7 @@ class Model(Segmenter):
         if lams := facts.pop("lams", None):
             facts["cosine of held-out words by lam"] = ", ".join(f"{lam}: {score}" for lam, score in lams.items())
         lines = [f"- {name}: {value}" for name, value in facts.items() if not isinstance(value, (dict, list))]
-        return CARD.format(facts="\n".join(lines))
+        return CARD_TEXT.format(facts="\n".join(lines))
 
     def __reduce__(self) -> tuple[Any, ...]:
         words, targets = self._packed_words, self._target_vectors
@@ -377,7 +377,7 @@ class Model(Segmenter):
         return f"<Model {self.info.get('preset', '')}: {size}, {len(self):,} words>"
 
 
-CARD = """# A pbos model
+CARD_TEXT = """# A pbos model
 
 A vector for every word, from its spelling. Use it with
 

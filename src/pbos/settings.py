@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args
+from typing import Any, Literal, TypedDict, get_args
 
 from pbos.errors import InputError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 Normalization = Literal["NFC", "NFKC", "casefold", "none"]
 Weighting = Literal["posterior", "uniform", "both"]

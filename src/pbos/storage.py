@@ -23,7 +23,7 @@ from pbos.settings import Spelling
 
 FORMAT_VERSION = 1
 TENSORS, CONFIG, CARD = "model.safetensors", "config.json", "README.md"
-DTYPES = {"F32": "<f4", "F16": "<f2", "I8": "|i1", "U8": "|u1", "U16": "<u2", "U32": "<u4", "I64": "<i8"}
+NUMPY_TYPES = {"F32": "<f4", "F16": "<f2", "I8": "|i1", "U8": "|u1", "U16": "<u2", "U32": "<u4", "I64": "<i8"}
 MAX_HEADER = 1 << 20  # ours is under 2 kB
 FRESH_COPY = "get a fresh copy of the model"
 Tensors = dict[str, npt.NDArray[Any]]
@@ -180,7 +180,7 @@ def _tensor(
     if kind not in kinds or len(shape) != n_dims or not all(isinstance(n, int) and n >= 0 for n in (*shape, *ends)):
         expected = f"{'/'.join(kinds)} with {n_dims} dimensions"
         raise ModelError(f"{file}: tensor {name} has type {kind} and shape {list(shape)}, expected {expected}")
-    dtype = np.dtype(DTYPES[kind])
+    dtype = np.dtype(NUMPY_TYPES[kind])
     count = int(np.prod(shape, dtype=object))
     if len(ends) != 2 or ends[1] - ends[0] != count * dtype.itemsize or base + ends[1] > size:
         raise ModelError(f"{file}: tensor {name} is not inside the file; {FRESH_COPY}")

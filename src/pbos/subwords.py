@@ -277,7 +277,5 @@ def as_segmentations(
     bounds = np.concatenate([[0], np.cumsum(sizes)]).tolist()
     tuples = [tuple(all_pieces[first:last]) for first, last in itertools.pairwise(bounds)]
     pairs = zip(tuples, probabilities.tolist(), strict=True)
-    found = list(
-        map(tuple.__new__, itertools.repeat(Segmentation), pairs)
-    )  # Segmentation(*pair), without a Python call
+    found = list(map(tuple.__new__, itertools.repeat(Segmentation), pairs))  # faster than Segmentation(*pair)
     return [found[first:last] for first, last in itertools.pairwise(word_indptr.tolist())]

@@ -225,14 +225,14 @@ def make_weights(
     """
     weights = Subwords(index, run.preset).weights_of_codes(training_words, run.threads).merged()
     rows = index.rows
-    owners = np.flatnonzero(rows >= 0)
+    with_vector = np.flatnonzero(rows >= 0)
     if run.preset.merge:
         numbers = weights.columns_of_same_words()
         weights = weights.renumbered(numbers)
-        rows[owners] = numbers[rows[owners]]
+        rows[with_vector] = numbers[rows[with_vector]]
         index = index.with_rows(rows)
     penalty = np.zeros(weights.n_columns)
-    np.add.at(penalty, rows[owners], position_factors(index, run.preset)[owners])
+    np.add.at(penalty, rows[with_vector], position_factors(index, run.preset)[with_vector])
     return index, weights, penalty
 
 

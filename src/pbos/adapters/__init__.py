@@ -1,1 +1,1 @@
-"""Where people already work: pbos for other libraries, one file an extra."""
+"""pbos models in other libraries: one module per extra."""

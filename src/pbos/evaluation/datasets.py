@@ -17,9 +17,8 @@ from typing import NamedTuple
 
 from pbos.counts import at_commas, at_tabs, is_name, is_number
 from pbos.errors import FormatError, InputError, MissingExtraError
-from pbos.files import open_bytes, read_lines
+from pbos.files import PathLike, open_bytes, read_lines
 
-PathLike = str | os.PathLike[str]
 Pair = tuple[str, str, float]  # two words and how similar people find them
 Sentence = list[tuple[str, str]]  # words and their tags
 

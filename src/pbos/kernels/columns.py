@@ -4,7 +4,7 @@ import numpy as np
 
 from pbos.kernels import kernel
 
-NEGLIGIBLE = 3e-6  # SGD drops weights below this share of a word's largest; for PBoS, an eighth of all weights
+NEGLIGIBLE_WEIGHT = 3e-6  # SGD drops weights below this share of a word's largest; for PBoS, an eighth of all weights
 
 
 @kernel
@@ -110,7 +110,7 @@ def split_columns(merged, new_column, factor, vectors):
 
 @kernel
 def without_negligible(indptr, indices, data):
-    """Return the CSR matrix without the entries below NEGLIGIBLE times the largest of their row."""
+    """Return the CSR matrix without the entries below NEGLIGIBLE_WEIGHT times the largest of their row."""
     new_indptr = np.zeros(indptr.size, np.int64)
     new_indices = np.empty(indices.size, np.int32)
     new_data = np.empty(data.size, np.float32)
@@ -118,7 +118,7 @@ def without_negligible(indptr, indices, data):
     for row in range(indptr.size - 1):
         least = np.float32(0.0)
         for k in range(indptr[row], indptr[row + 1]):
-            least = max(least, abs(data[k]) * np.float32(NEGLIGIBLE))
+            least = max(least, abs(data[k]) * np.float32(NEGLIGIBLE_WEIGHT))
         for k in range(indptr[row], indptr[row + 1]):
             if abs(data[k]) >= least:
                 new_indices[used] = indices[k]

@@ -65,20 +65,20 @@ def single_letters(text, n_letters, offsets, is_target):
 
 
 @kernel
-def next_level(text, word_counts, length, n_nodes, parent_goes_on, starts, ends, spans, longer):
+def next_level(text, word_counts, length, n_nodes, parent_has_children, starts, ends, spans, longer):
     """Go through the spans of a level, and sort those that are longer by one letter into `longer`.
 
     Returns for each subword of the level: its last letter, the sum of word_counts over its spans, the number of words
     that contain it, and whether a target does; the number of children of each subword of the previous level; whether
-    each subword is continued in any word; for the next level, the number of subwords, and where each letter's spans
+    each subword of this level has children; for the next level, the number of subwords, and where each letter's spans
     end.
     """
     labels = np.empty(n_nodes, text.dtype)
     sums = np.empty(n_nodes, np.float64)
     n_words_with = np.empty(n_nodes, np.int32)
-    owned = np.empty(n_nodes, np.bool_)
-    goes_on = np.empty(n_nodes, np.bool_)
-    children = np.zeros(parent_goes_on.size, np.int32)
+    in_target = np.empty(n_nodes, np.bool_)
+    has_children = np.empty(n_nodes, np.bool_)
+    children = np.zeros(parent_has_children.size, np.int32)
     longer_ends = starts.copy()
     n_longer = 0
     # Two adjacent longer spans are the same subword if they start with the same letter and continue with the same
@@ -93,7 +93,7 @@ def next_level(text, word_counts, length, n_nodes, parent_goes_on, starts, ends,
             labels[node] = text[((spans[i] >> FLAG_BITS) & PLACES) + length] - 1
             if spans[i] & FIRST_CHILD:
                 parent += 1
-                while not parent_goes_on[parent]:
+                while not parent_has_children[parent]:
                     parent += 1
             children[parent] += 1
             total, n_words, last_word, some, every = 0.0, 0, -1, 0, -1
@@ -125,6 +125,6 @@ def next_level(text, word_counts, length, n_nodes, parent_goes_on, starts, ends,
                     break
             sums[node] = total
             n_words_with[node] = n_words
-            owned[node] = some & TARGET != 0
-            goes_on[node] = every & LAST == 0
-    return labels, sums, n_words_with, owned, children, goes_on, n_longer, longer_ends
+            in_target[node] = some & TARGET != 0
+            has_children[node] = every & LAST == 0
+    return labels, sums, n_words_with, in_target, children, has_children, n_longer, longer_ends

@@ -142,9 +142,7 @@ def parse_exponent(data, at):
         return 0, -1
     power = 0
     while is_digit(data[at]):
-        power = min(
-            power * 10 + (int(data[at]) - ZERO), 1_000_000
-        )  # more than any float needs; keeps the integer small
+        power = min(power * 10 + (int(data[at]) - ZERO), 1_000_000)  # beyond any float, so that it cannot overflow
         at += 1
     return (-power if negative else power), at
 

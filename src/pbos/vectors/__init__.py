@@ -13,6 +13,6 @@ if TYPE_CHECKING:
 def __getattr__(name: str) -> Any:
     if name != "WordVectors":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from pbos.vectors.word_vectors import WordVectors  # on first use, so that FORMATS can be had without Numba
+    from pbos.vectors.word_vectors import WordVectors  # on first use: FORMATS alone needs no Numba
 
     return WordVectors

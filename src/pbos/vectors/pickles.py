@@ -43,7 +43,7 @@ class Inert:
 
 
 class InertUnpickler(pickle.Unpickler):
-    """An unpickler that makes strings, numbers and containers, and something inert instead of all else."""
+    """An unpickler that makes strings, numbers and containers, and an Inert in place of anything else."""
 
     def find_class(self, module: str, name: str) -> type[Inert]:
         """Return a class that does nothing, whatever the pickle asks for."""
