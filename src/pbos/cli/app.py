@@ -12,7 +12,7 @@ import typer
 
 from pbos import __version__
 from pbos.cli import eval as evaluation
-from pbos.cli import files, look, serve, vectors
+from pbos.cli import files, serve, spelling, vectors
 from pbos.cli.common import note
 from pbos.errors import PbosError
 
@@ -77,8 +77,8 @@ def fail(sentence: str, code: int) -> NoReturn:
 
 
 COMMANDS: tuple[Callable[..., None], ...] = (
-    look.segment,
-    look.explain,
+    spelling.segment,
+    spelling.explain,
     vectors.embed,
     vectors.neighbors,
     vectors.similarity,

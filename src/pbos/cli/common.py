@@ -18,7 +18,7 @@ import typer
 
 from pbos.errors import InputError
 from pbos.files import open_bytes
-from pbos.settings import Preset
+from pbos.settings import PRESETS, Preset
 
 if TYPE_CHECKING:
     from numpy import float32
@@ -87,6 +87,11 @@ InputOption = Annotated[
     Path | None, typer.Option("-i", "--input", metavar="FILE", help="Read lines from a file (- for stdin).")
 ]
 ThreadsOption = Annotated[int | None, typer.Option(min=1, help="The number of threads; by default one per core.")]
+CountsOption = Annotated[
+    str | None,
+    typer.Option("-c", "--counts", metavar="FILE", help="Word counts: a file, or a language code such as en."),
+]
+PresetOption = Annotated[str, one_of(tuple(PRESETS), "A named set of settings.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Write JSON, one object per line.")]
 
 

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pbos.cli.common import JsonOption, ModelOption, load_model, prepare, write, write_json
-from pbos.cli.look import CountsOption
+from pbos.cli.common import CountsOption, JsonOption, ModelOption, PresetOption, load_model, prepare, write, write_json
 
 if TYPE_CHECKING:
     from pbos.evaluation.results import Embedder, Result
@@ -86,7 +85,7 @@ def affix(
     Examples:
       pbos eval affix --counts counts.csv
     """
-    from pbos.cli.look import segmenter_of
+    from pbos.cli.spelling import segmenter_of
     from pbos.evaluation import datasets, words
 
     _show(words.affix(segmenter_of(model, counts), datasets.read_affixes(data)), json)
@@ -115,10 +114,8 @@ def tagging(
 
 def heldout(
     vectors: Annotated[Path, typer.Argument(metavar="VECTORS", help="Word vectors.")],
-    counts: Annotated[
-        str | None, typer.Option("-c", "--counts", help="Word counts: a file, or a language code.")
-    ] = None,
-    preset: Annotated[str, typer.Option(help="default, pbos, pbos-n or bos.")] = "default",
+    counts: CountsOption = None,
+    preset: PresetOption = "default",
     number: Annotated[int, typer.Option("-n", "--number", min=20, help="How many words to hold out.")] = 5000,
     seed: Annotated[int, typer.Option(help="Fixes the choice of words.")] = 0,
     json: JsonOption = False,

@@ -9,8 +9,10 @@ from typing import Annotated, Any
 import typer
 
 from pbos.cli.common import (
+    CountsOption,
     JsonOption,
     ModelOption,
+    PresetOption,
     ThreadsOption,
     load_model,
     note,
@@ -20,8 +22,7 @@ from pbos.cli.common import (
     write,
     write_json,
 )
-from pbos.cli.look import CountsOption
-from pbos.settings import DTYPES, PRESETS, Preset
+from pbos.settings import DTYPES, Preset
 from pbos.vectors import FORMATS
 
 SOLVER_REPORT = ("losses", "lam", "lams", "iterations", "residual")  # what `solver_facts` describes
@@ -36,7 +37,7 @@ def train(
     ],
     output: OutputOption,
     counts: CountsOption = None,
-    preset: Annotated[str, one_of(tuple(PRESETS), "The settings to start from.")] = "default",
+    preset: PresetOption = "default",
     limit: Annotated[int | None, typer.Option(min=1, help="Use only the first N words.")] = None,
     heldout: Annotated[float, typer.Option(help="Share of words to hold out; their mean cosine is reported.")] = 0.0,
     keep_targets: Annotated[

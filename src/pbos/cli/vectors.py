@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -30,6 +30,9 @@ from pbos.cli.common import (
 from pbos.errors import InputError
 from pbos.files import is_table, write_whole
 from pbos.settings import MISSING
+
+if TYPE_CHECKING:
+    from pbos.model import Model
 
 Writer = Callable[[list[str], Any], Any]
 ExactOption = Annotated[
@@ -81,18 +84,9 @@ def embed(
     if json and output is not None and (to_table or output.suffix == ".npy"):
         raise InputError(f"--json writes text; choose an output file that does not end in {output.suffix}")
     loaded = load_model(model)
-    uncovered = Uncovered()
     options: dict[str, Any] = {"exact": exact, "missing": missing, "threads": threads}
     if from_table and to_table and not words:
-        from pbos.adapters.arrow import embed_table
-
-        def on_batch(words: Any, vectors: Any, *_: Any) -> None:
-            zeros = (vectors == 0).all(axis=1).nonzero()[0]
-            uncovered.add(words.take(zeros).to_pylist(), vectors[zeros])
-
-        options |= {"column": column, "vector_column": vector_column, "on_batch": on_batch}
-        embed_table(loaded, str(input), str(output), **options)
-        uncovered.warn()
+        _embed_table(loaded, str(input), str(output), column=column, vector_column=vector_column, **options)
         return
     if from_table and not words:
         from pbos.adapters.arrow import words_of_table
@@ -102,6 +96,7 @@ def embed(
         source = words_from(words, input, missing)
     columns = "word" if from_table or column is None else column, vector_column
     show = None if output else False  # no bar in the middle of vectors on the terminal
+    uncovered = Uncovered()
     with _writer(output, json, loaded.dims, columns) as write_batch, progress("embedding", None, show) as advance:
         done = 0
         for batch in batches(source, 4 * BATCH if to_table else BATCH):  # a batch is a row group of the table
@@ -110,6 +105,19 @@ def embed(
             write_batch(batch, vectors)
             done += len(batch)
             advance(len(batch), note=f"{done:,} words")
+    uncovered.warn()
+
+
+def _embed_table(model: Model, source: str, target: str, **options: Any) -> None:
+    from pbos.adapters.arrow import embed_table
+
+    uncovered = Uncovered()
+
+    def on_batch(words: Any, vectors: Any, *_: Any) -> None:
+        zeros = (vectors == 0).all(axis=1).nonzero()[0]
+        uncovered.add(words.take(zeros).to_pylist(), vectors[zeros])
+
+    embed_table(model, source, target, on_batch=on_batch, **options)
     uncovered.warn()
 
 

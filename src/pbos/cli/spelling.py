@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pbos.cli.common import (
+    CountsOption,
     InputOption,
     JsonOption,
     ModelOption,
@@ -27,10 +28,6 @@ from pbos.files import write_whole
 if TYPE_CHECKING:
     from pbos.segmenter import Segmenter
 
-CountsOption = Annotated[
-    str | None,
-    typer.Option("-c", "--counts", metavar="FILE", help="Word counts: a file, or a language code such as en."),
-]
 NumberOption = Annotated[int, typer.Option("-n", "--number", min=1, help="The number of segmentations.")]
 
 
@@ -70,8 +67,7 @@ def segment(
         done += len(batch)
         for word, segmentations in zip(batch, found, strict=True):
             if json:
-                pieces = [{"pieces": list(one.pieces), "probability": one.probability} for one in segmentations]
-                write_json({"word": word, "segmentations": pieces})
+                write_json({"word": word, "segmentations": [one._asdict() for one in segmentations]})
             else:
                 for one in segmentations:
                     write(f"{word}\t{'/'.join(one.pieces)}\t{one.probability:.3f}")
