@@ -101,7 +101,7 @@ class Segmenter:
             index = index.pruned(index.probs > 0)
         return cls(Subwords(index, spelling).fitted(words, word_counts, em_rounds), spelling)
 
-    def _each(self, words: str | Iterable[str], function: Callable[[str], Result]) -> Any:
+    def _each(self, words: str | Iterable[str], function: Callable[[str], Result]) -> Result | list[Result]:
         """Apply a function to one word, or to each of many."""
         return function(words) if isinstance(words, str) else [function(word) for word in self._checked_words(words)]
 
@@ -117,8 +117,7 @@ class Segmenter:
     def lattice(self, words: Iterable[str]) -> list[Lattice]: ...
     def lattice(self, words: str | Iterable[str]) -> Lattice | list[Lattice]:
         """Return all segmentations of a word, to inspect or to draw."""
-        result: Lattice | list[Lattice] = self._each(words, lambda word: Lattice(self.subwords, word))
-        return result
+        return self._each(words, lambda word: Lattice(self.subwords, word))
 
     @overload
     def explain(self, words: str, n: int = 5) -> Explanation: ...  # type: ignore[overload-overlap]
@@ -131,10 +130,7 @@ class Segmenter:
             words: A word, or many.
             n: The number of segmentations, and of weights in tables.
         """
-        result: Explanation | list[Explanation] = self._each(
-            words, lambda word: Explanation(word, Lattice(self.subwords, word), n)
-        )
-        return result
+        return self._each(words, lambda word: Explanation(word, Lattice(self.subwords, word), n))
 
     @overload
     def segment(  # type: ignore[overload-overlap]
@@ -197,8 +193,7 @@ class Segmenter:
     def entropy(self, words: Iterable[str]) -> list[float]: ...
     def entropy(self, words: str | Iterable[str]) -> float | list[float]:
         """Return how uncertain the segmentation of a word is, in nats."""
-        result: float | list[float] = self._each(words, lambda word: Lattice(self.subwords, word).entropy())
-        return result
+        return self._each(words, lambda word: Lattice(self.subwords, word).entropy())
 
     @overload
     def coverage(self, words: str) -> float: ...  # type: ignore[overload-overlap]
@@ -206,8 +201,7 @@ class Segmenter:
     def coverage(self, words: Iterable[str]) -> list[float]: ...
     def coverage(self, words: str | Iterable[str]) -> float | list[float]:
         """Return the share of a word's characters that known subwords cover, 0 to 1."""
-        result: float | list[float] = self._each(words, lambda word: Lattice(self.subwords, word).coverage())
-        return result
+        return self._each(words, lambda word: Lattice(self.subwords, word).coverage())
 
     # -- files and copies ----------------------------------------------------------------------------------------------
 
