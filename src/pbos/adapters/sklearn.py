@@ -75,9 +75,6 @@ class ModelTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         tags.transformer_tags.preserves_dtype = []  # strings become float32
         return tags
 
-    def _more_tags(self) -> dict[str, Any]:  # before scikit-learn 1.6
-        return {"X_types": ["string"], "preserves_dtype": []}
-
 
 class WordEmbedder(ModelTransformer):
     """Words to vectors, as `model.embed`: float32, zeros for a word without any known subword. Nothing is learned.
@@ -115,9 +112,6 @@ class WordEmbedder(ModelTransformer):
         tags = super().__sklearn_tags__()
         tags.requires_fit = False
         return tags
-
-    def _more_tags(self) -> dict[str, Any]:
-        return {**super()._more_tags(), "requires_fit": False}
 
 
 class PbosVectorizer(ModelTransformer):
