@@ -4,7 +4,7 @@ BIN := .venv/bin
 
 .PHONY: demo test test-core test-oldest lint bench quality reproduce english docs site clean
 
-demo: .venv/base  ## look at one word with the embedded model
+demo: .venv/base  ## explain one word with the included English model
 	@printf '\n$$ pbos explain unfriendliest\n' && $(BIN)/pbos explain unfriendliest
 	@printf '\n$$ pbos neighbors -n 5 unfriendliest\n' && $(BIN)/pbos neighbors -n 5 unfriendliest
 	@printf '\n$$ pbos similarity unfriendliest unkind\n' && $(BIN)/pbos similarity unfriendliest unkind

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 import pbos
-from pbos.model import EMBEDDED
+from pbos.model import ENGLISH
 
 DIMS, VECTORS = 160, 38_000
 
@@ -56,10 +56,10 @@ def main() -> None:
         "dims": DIMS,
         "lam": model.info["training"]["lam"],
     }
-    EMBEDDED.parent.mkdir(exist_ok=True)
-    model.save(EMBEDDED, card=CARD.format(**facts))
-    size = sum(file.stat().st_size for file in Path(EMBEDDED).iterdir())
-    print(f"{EMBEDDED}: {size / 1e6:.2f} MB, {model}")
+    ENGLISH.parent.mkdir(exist_ok=True)
+    model.save(ENGLISH, card=CARD.format(**facts))
+    size = sum(file.stat().st_size for file in Path(ENGLISH).iterdir())
+    print(f"{ENGLISH}: {size / 1e6:.2f} MB, {model}")
 
 
 if __name__ == "__main__":

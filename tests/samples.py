@@ -8,7 +8,7 @@ import pbos
 
 
 def english_vectors(n_words: int, dims: int) -> pbos.WordVectors:
-    """Vectors of the most frequent English words: those of the embedded model, and noise that spelling cannot explain.
+    """Vectors of the most frequent English words: those of the included model, and noise that spelling cannot explain.
 
     Numbers have a standard deviation of about 0.25.
     """

@@ -1,13 +1,13 @@
-"""The embedded model: small, and as good as the results say."""
+"""The included English model: small, and as good as the results say."""
 
 import pytest
 
 import pbos
-from pbos.model import EMBEDDED
+from pbos.model import ENGLISH
 
 
 def test_size():
-    assert sum(file.stat().st_size for file in EMBEDDED.iterdir()) <= 10_000_000
+    assert sum(file.stat().st_size for file in ENGLISH.iterdir()) <= 10_000_000
 
 
 def test_quality(shared_data):

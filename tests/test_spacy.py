@@ -26,7 +26,7 @@ from pbos.errors import InputError, MissingExtraError, ModelError, PbosWarning
 
 ROOT = Path(__file__).parents[1]
 TEXT = "The unfriendliest covfefe of all, naïvety's sunniest teapotlike ЖЖЖ . \n\n 1,000 x-ray nsubj"
-UNKNOWN = {"ЖЖЖ", ".", ",", "-", "\n\n "}  # no subword of the embedded model covers any letter of these
+UNKNOWN = {"ЖЖЖ", ".", ",", "-", "\n\n "}  # no subword of the included model covers any letter of these
 
 
 ENGLISH = pbos.load()
@@ -193,14 +193,14 @@ def test_a_saved_pipeline_holds_the_model_and_needs_no_other(small, tmp_path):
     np.testing.assert_array_equal(spacy.load(tmp_path / "moved")(TEXT).vector, expected)
 
 
-@pytest.mark.parametrize("kind", ["model", "path", "embedded"])
+@pytest.mark.parametrize("kind", ["model", "path", "included"])
 def test_add_vectors_makes_pipelines_that_can_be_saved(small, tmp_path, kind):
     if kind == "path":
         small.save(tmp_path / "model")
-    model = {"model": small, "path": tmp_path / "model", "embedded": None}[kind]
+    model = {"model": small, "path": tmp_path / "model", "included": None}[kind]
     nlp = spacy.blank("en")
     assert add_vectors(nlp, model, attr="LOWER") is nlp
-    expected = (ENGLISH if kind == "embedded" else small)["teapotlike"]
+    expected = (ENGLISH if kind == "included" else small)["teapotlike"]
     nlp.to_disk(tmp_path / "pipeline")
     shutil.rmtree(tmp_path / "model", ignore_errors=True)
     for again in (

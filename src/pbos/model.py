@@ -23,7 +23,7 @@ from pbos.subword_vectors import SubwordVectors
 from pbos.subwords import Subwords
 from pbos.text import PackedStrings, as_words, encode, unpack_strings
 
-EMBEDDED = Path(__file__).parent / "data" / "english"
+ENGLISH = Path(__file__).parent / "data" / "english"
 QUERIES = 64  # compared with all words at a time
 Neighbors = list[tuple[str, float]]
 
@@ -251,8 +251,7 @@ class Model(Segmenter):
             find = partial(self.neighbors, word, neighbors)
             return Explanation(word, Lattice(self.subwords, word), n, known=word in self, find_neighbors=find)
 
-        result: Explanation | list[Explanation] = self._each(words, explain_one)
-        return result
+        return self._each(words, explain_one)
 
     # -- training words ------------------------------------------------------------------------------------------------
 
@@ -399,7 +398,7 @@ def load(path: str | PathLike[str] | None = None) -> Model:
     >>> model["unfriendliest"].dtype
     dtype('float32')
     """
-    return Model.load(EMBEDDED if path is None else path)
+    return Model.load(ENGLISH if path is None else path)
 
 
 def is_item(item: Any) -> bool:
