@@ -19,7 +19,7 @@ def count(counts: dict[str, float]) -> dict[str, float]:
 
 
 def weights(
-    word: str, probs: dict[str, float], owners, *, both: bool = False, start: float = 1.0, end: float = 1.0
+    word: str, probs: dict[str, float], with_vector, *, both: bool = False, start: float = 1.0, end: float = 1.0
 ) -> dict[str, float]:
     """Return the weights a(s|w), by the forward-backward algorithm in O(l^2).
 
@@ -28,7 +28,7 @@ def weights(
     Args:
         word: The word, with boundary marks if the model uses them.
         probs: p_s of each known subword.
-        owners: The subwords that have a vector.
+        with_vector: The subwords that have a vector.
         both: Whether to add 1 to the weight of each occurrence.
         start: The factor for subwords that start with the mark `<`.
         end: The factor for subwords that end with the mark `>`.
@@ -46,7 +46,7 @@ def weights(
     result: dict[str, float] = {}
     for i in range(length):
         for j in range(i + 1, length + 1):
-            if word[i:j] in owners:
+            if word[i:j] in with_vector:
                 value = forward[i] * prob(i, j) * backward[j] / forward[length] + both
                 value *= (start if word[i] == "<" else 1.0) * (end if word[j - 1] == ">" else 1.0)
                 result[word[i:j]] = result.get(word[i:j], 0.0) + value

@@ -49,21 +49,21 @@ def enumerate_all(word: str, table: dict[str, float], unseen: float) -> dict[tup
     return {g: product / total for g, product in products.items() if product > 0}
 
 
-def weights(word: str, table: dict[str, float], owners: set[str], unseen: float) -> dict[str, float]:
-    """a(s|w): the probability of the segmentations that contain s, counted by position, over the owners."""
+def weights(word: str, table: dict[str, float], with_vector: set[str], unseen: float) -> dict[str, float]:
+    """a(s|w): the probability of the segmentations that contain s, by position, over the subwords with a vector."""
     sums: Counter[str] = Counter()
     for g, p in enumerate_all(word, table, unseen).items():
         for subword in g:
-            if subword in owners:
+            if subword in with_vector:
                 sums[subword] += p
     total = sum(sums.values())
     return {subword: value / total for subword, value in sums.items()} if total else {}
 
 
-def uniform_weights(word: str, owners: set[str]) -> dict[str, float]:
-    """The same weight for each occurrence of an owner (BoS)."""
+def uniform_weights(word: str, with_vector: set[str]) -> dict[str, float]:
+    """The same weight for each occurrence of a subword that has a vector (BoS)."""
     spans = [word[i:j] for i in range(len(word)) for j in range(i + 1, len(word) + 1)]
-    sums = Counter(span for span in spans if span in owners)
+    sums = Counter(span for span in spans if span in with_vector)
     return {subword: n / sum(sums.values()) for subword, n in sums.items()}
 
 
@@ -98,13 +98,13 @@ def enumerate_letters(
 def span_weights(
     text: str,
     table: dict[str, float],
-    owners: Collection[str],
+    with_vector: Collection[str],
     unseen: float,
     weighting: str,
     start: float = 1.0,
     end: float = 1.0,
 ) -> dict[str, float]:
-    """The weight of each owner in a word (with its marks): span by span, then added up by string."""
+    """The weights of a word (with its marks): span by span, then added up by subword."""
     posteriors: Counter[tuple[int, int]] = Counter()
     for g, p in enumerate_all(text, table, unseen).items():
         at = 0
@@ -114,7 +114,7 @@ def span_weights(
     sums: Counter[str] = Counter()
     for i in range(len(text)):
         for j in range(i + 1, len(text) + 1):
-            if text[i:j] in owners:
+            if text[i:j] in with_vector:
                 value = {"posterior": posteriors[i, j], "uniform": 1.0, "both": 1 + posteriors[i, j]}[weighting]
                 factor = (start if text[i] == "<" else 1.0) * (end if text[j - 1] == ">" else 1.0)
                 sums[text[i:j]] += factor * value
@@ -204,14 +204,14 @@ def rows_of(index: SubwordIndex) -> dict[str, int]:
     return {subword: row for subword, row in zip(index.strings(), index.rows[1:].tolist(), strict=True) if row >= 0}
 
 
-def index_of_table(table: dict[str, float], owners: Collection[str]) -> SubwordIndex:
+def index_of_table(table: dict[str, float], with_vector: Collection[str]) -> SubwordIndex:
     """An index with arbitrary probabilities (counted ones are special: a longer subword is never more probable)."""
-    strings = sorted({*table, *owners})
+    strings = sorted({*table, *with_vector})
     plain = Spelling(normalization="none")
     index = count_subwords(encode(strings, plain), np.ones(len(strings)), np.ones(len(strings), np.bool_))
     nodes = nodes_of(index)
     probs, rows = np.zeros_like(index.probs), np.full_like(index.rows, -1)
-    for row, node in enumerate(sorted(nodes[owner] for owner in owners)):
+    for row, node in enumerate(sorted(nodes[subword] for subword in with_vector)):
         rows[node] = row
     for subword, p in table.items():
         probs[nodes[subword]] = p

@@ -1,4 +1,4 @@
-"""The structure of the package: who imports whom, and how many functions a word passes."""
+"""The structure of the package: who imports whom, and how many functions embed a word."""
 
 import ast
 import itertools
@@ -55,7 +55,7 @@ def imported_files(name, everywhere=False):
 
 
 def test_imports_are_found():
-    """The parser of this test, on files whose imports are plain to see."""
+    """The parser of this test, on files whose imports are easy to see."""
     assert "kernels/embed.py" in imported_files("subwords.py")
     assert {"storage.py", "model.py"} & imported_files("model.py") == {"storage.py"}  # from pbos import storage
     assert "gpu.py" not in imported_files("solvers.py")
@@ -120,7 +120,7 @@ def test_no_module_imports_itself_in_a_circle():
 
 
 def calls_of_pbos(function):
-    """The functions of pbos that a call passes, in order, as (file, name)."""
+    """The functions of pbos that are called, in order, as (file, name)."""
     calls = []
 
     def record(frame, event, argument):

@@ -101,12 +101,12 @@ def test_textbook_weights_equal_enumeration(preset):
     """The textbook is the exact reference for our vectors."""
     chosen = PRESETS[preset]
     table = oracle.count({"<higher>": 20, "<high>": 60, "<er>": 20})
-    owners = {subword for subword in table if subword not in "<>"} - {"igh"}
+    with_vector = {subword for subword in table if subword not in "<>"} - {"igh"}
     word = "<higherx>"
     weighting = {"start": chosen.start_weight, "end": chosen.end_weight}
-    found = textbook.weights(word, table, owners, both=chosen.weighting == "both", **weighting)
-    expected = oracle.span_weights(word, table, owners, 0.01, chosen.weighting, **weighting)
+    found = textbook.weights(word, table, with_vector, both=chosen.weighting == "both", **weighting)
+    expected = oracle.span_weights(word, table, with_vector, 0.01, chosen.weighting, **weighting)
     assert found == pytest.approx(expected)
-    vectors = {subword: [1.0, float(len(subword))] for subword in owners}
+    vectors = {subword: [1.0, float(len(subword))] for subword in with_vector}
     exact = sum(weight * np.array(vectors[subword]) for subword, weight in expected.items())
     assert textbook.compose(found, vectors, 2) == pytest.approx(exact.tolist())

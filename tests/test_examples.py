@@ -85,7 +85,7 @@ def test_distil_transformer(tmp_path, words):
 
 
 def test_distilled_words_are_close_on_real_vectors(tmp_path, shared_data):
-    """The recipe's page at a tenth of the size: held-out words are close to their own vectors only."""
+    """A tenth of the recipe's table: held-out words are close to their own vectors only."""
     table = pbos.WordVectors.read(shared_data / "vectors" / "minilm-en", limit=10_000)
     table.write(tmp_path / "table.npz")
     out = run("distil_transformer.py", "--table", tmp_path / "table.npz")

@@ -25,6 +25,6 @@ def test_the_files_belong_together(small_vectors, small_counts, small_morphemes)
 
 
 def test_spelling_predicts_the_vectors(small_vectors, small_counts):
-    """Of the sum of four morphemes and the noise, nearly all but the noise can be known."""
+    """A vector is the sum of four morphemes and noise; nearly everything but the noise can be learned."""
     model = pbos.train(small_vectors, small_counts, heldout=0.1)
     assert 0.85 < model.info["training"]["heldout_cosine"] < 1

@@ -47,7 +47,7 @@ def same(vectors, kv):
 @pytest.mark.parametrize("name", ["a.kv", "a.kv.gz", "a.kv.bz2", "no-suffix"])
 @pytest.mark.parametrize("apart", [None, ["vectors"]])
 def test_keyed_vectors_saved_by_gensim(tmp_path, given, name, apart):
-    """Also with the matrix in a file of its own, as gensim does where it is large."""
+    """Also with the matrix in a separate file, as gensim saves large ones."""
     given.save(str(tmp_path / name), separately=apart)
     assert len(list(tmp_path.iterdir())) == (2 if apart else 1)
     assert same(WordVectors.read(tmp_path / name), given)
@@ -66,7 +66,7 @@ def test_every_pickle_protocol_and_dtype(tmp_path, given, protocol, dtype, order
 
 @pytest.mark.parametrize("apart", [10 * 1024**2, 10])
 def test_models_saved_by_gensim(tmp_path, apart):
-    """Whole models hold words and vectors as `wv`; with a low limit, that has its matrix in a file of its own too."""
+    """A model has its words and vectors in `wv`, whose matrix can be in a separate file too."""
     word2vec = Word2Vec(common_texts, vector_size=5, min_count=1)
     word2vec.save(str(tmp_path / "w2v.model"), sep_limit=apart)
     assert (tmp_path / "w2v.model.wv.vectors.npy").exists() == (apart == 10)
@@ -96,7 +96,7 @@ def test_files_of_earlier_versions_of_gensim(name):
 
 
 def test_a_file_that_gensim_itself_no_longer_reads():
-    """Word2Vec as Python 2 pickled it, before there was KeyedVectors; the same model was saved in parts too."""
+    """Word2Vec as Python 2 pickled it, before KeyedVectors existed, in one file and in several."""
     vectors = WordVectors.read(datapath("word2vec_pre_kv_py2"))
     assert vectors.words == ["the", "to", "of", "in", "and", "for", "has", "have", "are"]
     assert np.array_equal(vectors.vectors, np.load(datapath("word2vec_pre_kv_sep_py2.syn0.npy")))
@@ -129,7 +129,7 @@ CALLS = [
 @pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize("protocol", range(2, 6))
 def test_nothing_in_a_pickle_is_run(tmp_path, monkeypatch, given, call, protocol):
-    """Wherever the call is: it is not made. What is read besides is what is there."""
+    """A call is not made, wherever it is in the pickle; everything else is read."""
     monkeypatch.chdir(tmp_path)
     given.lifecycle_events = [Evil(*call)]
     given.save("extra.kv", pickle_protocol=protocol)
@@ -154,7 +154,7 @@ def test_nothing_in_a_pickle_is_run(tmp_path, monkeypatch, given, call, protocol
 
 
 def test_nothing_a_pickle_names_is_looked_up():
-    """By all opcodes that name something: what comes back are stand-ins that keep the arguments."""
+    """All opcodes that name something give stand-ins that keep the arguments."""
     for content in (
         b"cos\nsystem\n(Vtouch hacked\ntR.",  # GLOBAL, REDUCE
         b"(Vtouch hacked\nios\nsystem\n.",  # INST
@@ -170,7 +170,7 @@ def test_nothing_a_pickle_names_is_looked_up():
 
 
 def test_a_dtype_cannot_pass_bytes_off_as_objects(tmp_path, given):
-    """The attack that a list of harmless NumPy names would let through: it ends NumPy's own loading with a crash."""
+    """An attack that a list of allowed NumPy names would let through; it crashes NumPy's own loading."""
     *state, _ = np.dtype([("a", "O")]).__reduce__()[2]
     state = (*state, 0)  # the flags that say "these are addresses of objects" are gone
     dtype = Evil(np.dtype, "V8", False, True, state=state)
@@ -343,7 +343,7 @@ def test_a_key_without_vector_is_a_key_error(kv):
 
 @pytest.mark.parametrize("kind", ["pbos", "fastText"])
 def test_unseen_words_are_treated_as_fasttext_treats_them(kv, kind):
-    """What gensim's users know from FastTextKeyedVectors."""
+    """As gensim's users know it from FastTextKeyedVectors."""
     if kind == "fastText":
         kv = FastText(common_texts, vector_size=8, min_count=1, bucket=100).wv
     trained, unseen = kv.index_to_key[0], "computerness"
@@ -407,7 +407,7 @@ unfriendly unfriendliest friendly Tweetable
 
 @pytest.mark.parametrize(("case_insensitive", "dummy4unknown"), [(True, True), (False, False)])
 def test_evaluation_takes_unseen_words(kv, tmp_path, case_insensitive, dummy4unknown):
-    """The English model knows lower case only, so where case does not matter, that is how to look at a word."""
+    """The English model has lowercase words only, so if case does not matter, words are looked up in lower case."""
     cased = ["zoomable", "tweetable"] if case_insensitive else ["zoomable", "Zoomable", "Tweetable"]
     unseen = ["unfriendliest", "covfefe", "naïvety", *cased]
     oracle = plain([*kv.index_to_key, *unseen], np.vstack([kv.vectors, *(kv.model[word] for word in unseen)]))
@@ -426,7 +426,7 @@ def test_evaluation_takes_unseen_words(kv, tmp_path, case_insensitive, dummy4unk
 
 
 def test_evaluation_without_unseen_words_leaves_most_out(kv, tmp_path):
-    """So the agreement above is not one of leaving out; nor does restrict_vocab or capitals lose a word."""
+    """So the test above is about unseen words; neither restrict_vocab nor capitals lose any."""
     (tmp_path / "pairs.tsv").write_text(PAIRS, encoding="utf-8")
     (tmp_path / "capitals.tsv").write_text(PAIRS.upper(), encoding="utf-8")
     assert plain(kv.index_to_key, kv.vectors).evaluate_word_pairs(str(tmp_path / "pairs.tsv"))[2] > 50
@@ -448,7 +448,7 @@ def test_rare_words(kv, english, shared_data):
 
 
 def emd2(first, second, distances):
-    """The earth mover's distance as a linear programme, in place of POT, which gensim asks for."""
+    """The earth mover's distance as a linear program, in place of POT, which gensim needs."""
     n = len(first)
     constraints = np.vstack([np.kron(np.eye(n), np.ones(n)), np.kron(np.ones(n), np.eye(n))])
     return optimize.linprog(np.ravel(distances), A_eq=constraints, b_eq=np.concatenate([first, second])).fun
@@ -501,7 +501,7 @@ def test_another_form_of_a_word_is_the_same_word(small):
 
 
 def test_vectors_of_ones_own(small, english):
-    """As in KeyedVectors; and where gensim would go on with old lengths, the new ones are used."""
+    """As in KeyedVectors, except that lengths are computed again, where gensim keeps the old ones."""
     kv, expected = keyed_vectors(small), plain(small.words, small.embed(small.words))
     kv.most_similar("people")
     kv["peoples"] = english["peoples"]
@@ -537,7 +537,7 @@ def test_unit_normalize_all(small):
 
 
 def test_a_training_word_that_lost_its_subwords(english):
-    """It has zeros, so a cosine of 0 with all words; gensim alone would put NaN before all others."""
+    """Its vector is zero, so its cosine with all words is 0; gensim alone would rank NaN first."""
     words = [*english.words[:300], "ЖЩ"]
     model = pbos.train((words, english.embed(english.words[:301])), lam=0.1).compress(min_vector_words=2)
     assert not model["ЖЩ"].any()
@@ -583,7 +583,7 @@ def test_what_others_get_without_pbos(kv, tmp_path):
 
 
 def test_the_example(english, tmp_path):
-    """examples/gensim_unseen.py, in ten lines: unseen words by plain word vectors alone (gensim#1953)."""
+    """examples/gensim_unseen.py, in ten lines: vectors for unseen words from plain word vectors (gensim#1953)."""
     plain(english.words[:3000], english.embed(english.words[:3000])).save_word2vec_format(str(tmp_path / "a.vec"))
     example = Path(__file__).parents[1] / "examples" / "gensim_unseen.py"
     code = example.read_text(encoding="utf-8").splitlines()[1:]

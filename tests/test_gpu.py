@@ -29,7 +29,7 @@ torch = pytest.importorskip("torch")
 
 @pytest.fixture(scope="module", autouse=True)
 def one_thread():
-    """Systems this small are slower on several."""
+    """Use one thread; systems this small are slower on several."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -55,7 +55,7 @@ def without_torch(monkeypatch):
 
 @pytest.fixture
 def cuda_is_the_cpu(monkeypatch):
-    """Take every device for PyTorch's CPU."""
+    """Use PyTorch's CPU whatever the device."""
     monkeypatch.setattr(gpu, "find_device", lambda name: torch.device("cpu"))
 
 

@@ -139,7 +139,7 @@ def test_too_many_words(limit, monkeypatch):
 
 
 @given(vocabularies, st.data(), st.integers(1, 3), st.integers(3, 5), st.booleans())
-def test_owners_are_the_substrings_of_the_targets(words, data, min_len, max_len, boundaries):
+def test_the_substrings_of_the_targets_have_vectors(words, data, min_len, max_len, boundaries):
     targets = data.draw(st.sets(st.sampled_from(list(words))))
     index = index_of(words, targets, min_len=min_len, max_len=max_len, boundaries=boundaries)
     marked = [f"<{w}>" if boundaries else w for w in targets]

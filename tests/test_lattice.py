@@ -26,14 +26,14 @@ def cases(draw):
     table = draw(tables)
     word = draw(letters)
     spans = sorted({word[i:j] for i in range(len(word)) for j in range(i + 1, len(word) + 1)})
-    owners = draw(st.sets(st.sampled_from([*spans, *table]), max_size=20))
-    return word, table, owners
+    with_vector = draw(st.sets(st.sampled_from([*spans, *table]), max_size=20))
+    return word, table, with_vector
 
 
-def lattice_of(word, table, owners=frozenset(), uniform=False, unseen=UNSEEN):
+def lattice_of(word, table, with_vector=frozenset(), uniform=False, unseen=UNSEEN):
     weighting = "uniform" if uniform else "posterior"
     spelling = Spelling(normalization="none", weighting=weighting, unseen_char_prob=unseen)
-    return Lattice(Subwords(oracle.index_of_table(table, owners), spelling), word)
+    return Lattice(Subwords(oracle.index_of_table(table, with_vector), spelling), word)
 
 
 @given(cases())
@@ -54,10 +54,10 @@ def test_n_best_are_the_n_largest_in_order(case, n):
 
 
 @given(cases())
-def test_weights_are_the_expected_ones_over_the_owners(case):
-    word, table, owners = case
-    found = lattice_of(word, table, owners).weights()
-    expected = oracle.weights(word, table, owners, UNSEEN)
+def test_weights_are_those_of_the_enumeration(case):
+    word, table, with_vector = case
+    found = lattice_of(word, table, with_vector).weights()
+    expected = oracle.weights(word, table, with_vector, UNSEEN)
     assert dict(found) == pytest.approx(expected, rel=1e-9, abs=1e-300)
     assert [w for _, w in found] == sorted((w for _, w in found), reverse=True)
     assert not found or sum(w for _, w in found) == pytest.approx(1)
@@ -65,9 +65,9 @@ def test_weights_are_the_expected_ones_over_the_owners(case):
 
 @given(cases())
 def test_uniform_weights_count_every_occurrence(case):
-    word, table, owners = case
-    found = lattice_of(word, table, owners, uniform=True).weights()
-    assert dict(found) == pytest.approx(oracle.uniform_weights(word, owners))
+    word, table, with_vector = case
+    found = lattice_of(word, table, with_vector, uniform=True).weights()
+    assert dict(found) == pytest.approx(oracle.uniform_weights(word, with_vector))
 
 
 @given(cases())
@@ -108,10 +108,10 @@ def test_each_character_is_covered_with_total_posterior_one(case):
 @given(cases(), st.floats(0.5, 1.0))
 def test_a_factor_for_each_character_changes_nothing(case, c):
     """p_s * c^len(s) has the same posteriors: every segmentation has the same characters."""
-    word, table, owners = case
+    word, table, with_vector = case
     table = {**{ch: UNSEEN for ch in word}, **table}  # the floor is not part of the table
     scaled = {s: p * c ** len(s) for s, p in table.items()}
-    first, second = lattice_of(word, table, owners).weights(), lattice_of(word, scaled, owners).weights()
+    first, second = lattice_of(word, table, with_vector).weights(), lattice_of(word, scaled, with_vector).weights()
     assert dict(first) == pytest.approx(dict(second), rel=1e-4, abs=1e-6)  # the scaled table is rounded to float32
 
 
@@ -209,19 +209,19 @@ def test_any_unicode(word):
 
 @st.composite
 def marked_cases(draw):
-    """A word that may contain punctuation, whether it has inner marks, a table of probabilities, and owners."""
+    """A word, maybe with punctuation, whether it has inner marks, probabilities, and subwords with a vector."""
     word = draw(st.text("ab-<é", min_size=1, max_size=5).filter(lambda word: sum(map(word.count, "-<")) <= 2))
     inner = draw(st.booleans())
     text, _ = oracle.written(word, True, inner)
     spans = st.sampled_from(sorted({text[i:j] for i in range(len(text)) for j in range(i + 1, len(text) + 1)}))
     table = draw(st.dictionaries(spans | st.text("ab<>-", min_size=1, max_size=4), probs, max_size=40))
-    owners = draw(st.sets(spans, max_size=20))
-    return word, inner, table, owners
+    with_vector = draw(st.sets(spans, max_size=20))
+    return word, inner, table, with_vector
 
 
-def marked_lattice(word, inner, table, owners=frozenset(), **settings):
+def marked_lattice(word, inner, table, with_vector=frozenset(), **settings):
     spelling = Spelling(normalization="none", boundaries=True, inner_boundaries=inner, **settings)
-    return Lattice(Subwords(oracle.index_of_table(table, owners), spelling), word)
+    return Lattice(Subwords(oracle.index_of_table(table, with_vector), spelling), word)
 
 
 @given(marked_cases())
@@ -260,15 +260,15 @@ def test_samples_without_marks_come_as_often_as_they_are_probable(case, seed):
 
 @given(marked_cases())
 def test_coverage_is_of_letters_only(case):
-    word, inner, table, owners = case
+    word, inner, table, with_vector = case
     text, is_mark = oracle.written(word, True, inner)
     covered = [False] * len(text)
     for i in range(len(text)):
         for j in range(i + 1, len(text) + 1):
-            if text[i:j] in owners:
+            if text[i:j] in with_vector:
                 covered[i:j] = [True] * (j - i)
     letters = [c for c, mark in zip(covered, is_mark, strict=True) if not mark]
-    found = marked_lattice(word, inner, table, owners, weighting="uniform").coverage()
+    found = marked_lattice(word, inner, table, with_vector, weighting="uniform").coverage()
     assert found == pytest.approx(sum(letters) / len(word))
 
 

@@ -109,7 +109,7 @@ def textbook(model, fitted, texts, weighting, a, remove):
 @pytest.mark.parametrize("remove", [False, True])
 @pytest.mark.parametrize("a", [1e-3, 0.1])
 def test_texts_by_the_formula(model, weighting, remove, a):
-    """Fitted on some texts, and then used on others too, with words that were not there before."""
+    """Fitted on some texts, then used on others with new words."""
     vectorizer = PbosVectorizer(weighting=weighting, a=a, remove_component=remove, tokenizer=str.split).fit(TEXTS)
     others = ["A king unknown to kings", *TEXTS, "ЖЖЖ king", "tea"]
     expected = textbook(model, TEXTS, others, weighting, a, remove)
@@ -121,7 +121,7 @@ def test_texts_by_the_formula(model, weighting, remove, a):
 
 
 def test_settings_matter(model):
-    """Each changes the vectors, so the agreement above says something about each."""
+    """Each setting changes the vectors, so the test above really tests each of them."""
     settings = [
         {},
         {"weighting": "sif"},
@@ -297,7 +297,7 @@ def test_what_scikit_learn_checks_with_numbers(estimator):
 
 
 def test_a_path_stays_a_path(small):
-    """And the model is loaded anew wherever it is needed."""
+    """A copy loads the model again when it needs it."""
     for estimator in (WordEmbedder(small, missing="zeros"), PbosVectorizer(str(small))):
         vectors = estimator.fit_transform(TEXTS)
         assert vectors.shape == (6, 3)
@@ -352,7 +352,7 @@ def sentences(shared_data, language, n):
 
 
 def test_grid_search_over_sentences(shared_data):
-    """Is a sentence English, Spanish or Indonesian? Not what the English model was made for, but it can tell."""
+    """Is a sentence English, Spanish or Indonesian? Even the vectors of an English model can tell."""
     texts, labels = [], []
     for language in ("en", "es", "id"):
         found = [" ".join(word for word, _ in sentence) for sentence in sentences(shared_data, language, 150)]
@@ -367,7 +367,7 @@ def test_grid_search_over_sentences(shared_data):
 
 
 def test_parts_of_speech_of_unseen_words(shared_data, model):
-    """Noun, verb, adjective or adverb? Learnt from words the model knows; asked for words it has never seen."""
+    """Noun, verb, adjective or adverb? Fitted on training words of the model, tested on unseen words."""
     tags = {word.lower(): tag for sentence in sentences(shared_data, "en", None) for word, tag in sentence}
     open_class = {word: tag for word, tag in tags.items() if word.isalpha() and tag in ("NOUN", "VERB", "ADJ", "ADV")}
     seen = [word for word in open_class if word in model]

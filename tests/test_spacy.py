@@ -34,7 +34,7 @@ ENGLISH = pbos.load()
 
 @pytest.fixture(scope="module")
 def small():
-    """A model of 2,000 English words that holds the vectors it was given."""
+    """A model of 2,000 English words with their given vectors."""
     words = ENGLISH.words[:2000]
     return pbos.train((words, ENGLISH.embed(words)), keep_targets=True, progress=False)
 

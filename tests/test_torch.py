@@ -32,12 +32,12 @@ def small():
 
 
 def with_vectors(model, vectors):
-    """The same model with other vectors, none of which it leaves out of a sum."""
+    """The same model with other vectors, none of them negligible in a sum."""
     return Model(model.index, model.spelling, SubwordVectors(vectors), model._packed_words)
 
 
 def weights(model, words):
-    """The matrix A, by embedding with unit vectors for vectors."""
+    """The matrix A, found by embedding with unit vectors as subword vectors."""
     return with_vectors(model, np.eye(len(model.subword_vectors), dtype=np.float32)).embed(words)
 
 
@@ -92,7 +92,7 @@ def test_other_precisions(model, dtype):
 
 
 def test_every_tensor_moves_with_the_module(model):
-    """The device "meta" has no numbers, but refuses tensors of others."""
+    """The device "meta" has no data, but rejects tensors of other devices."""
     embedding = PbosEmbedding(model).to("meta")
     assert embedding(WORDS).device.type == "meta"
     assert embedding(embedding.bagger(WORDS)).shape == (len(WORDS), model.dims)
@@ -229,7 +229,7 @@ ALL = [stem + ending for stem in STEMS for ending in ("", "er", "est", "ly")]
 
 
 def byte_level(word):
-    """As GPT-2 writes a word: every byte a character that can be seen."""
+    """A word as GPT-2 writes it: one visible character per byte."""
     kept = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
     others = [byte for byte in range(256) if byte not in kept]
     return "".join(chr(byte) if byte in kept else chr(256 + others.index(byte)) for byte in word.encode())

@@ -52,38 +52,38 @@ def test_sgd_equals_the_textbook(real, preset):
     model = pbos.train(vectors, preset=preset, epochs=5, seed=3)
 
     zipf = {word: 1 / rank for rank, word in enumerate(vectors.words, 1)}
-    owners = rows_of(model)
-    assert sorted(owners.values()) == list(range(len(owners)))  # each has a vector of its own
+    with_vector = rows_of(model)
+    assert sorted(with_vector.values()) == list(range(len(with_vector)))  # each has a vector of its own
     if preset == "bos":
         words = [f"<{word}>" for word in vectors.words]
-        assert set(owners) == {
+        assert set(with_vector) == {
             w[i:j] for w in words for i in range(len(w)) for j in range(i + 3, min(len(w), i + 6) + 1)
         }
-        rows = [oracle.uniform_weights(word, set(owners)) for word in words]
+        rows = [oracle.uniform_weights(word, set(with_vector)) for word in words]
     else:
         table = oracle.count(zipf)
-        assert set(owners) == set(table)
-        rows = [oracle.weights(word, table, set(owners), 0.01) for word in vectors.words]
+        assert set(with_vector) == set(table)
+        rows = [oracle.weights(word, table, set(with_vector), 0.01) for word in vectors.words]
 
     unit = PRESETS[preset].unit_length
     expected = oracle.train(rows, vectors.vectors, epochs=5, lr=1.0, seed=3, unit_length=unit)
     trained = model.subword_vectors.to_float32()
-    assert expected.keys() <= owners.keys()
+    assert expected.keys() <= with_vector.keys()
     for subword, vector in expected.items():
         if unit:  # such a model keeps directions
             norm = np.linalg.norm(vector)
             if abs(norm - 1e-4) < 1e-6:
                 continue  # on the edge of "no direction"
             vector = vector / norm if norm > 1e-4 else 0 * vector
-        assert trained[owners[subword]] == pytest.approx(vector, abs=1e-5), subword
+        assert trained[with_vector[subword]] == pytest.approx(vector, abs=1e-5), subword
 
 
 def test_counts_and_vectors_are_two_sets(real):
     """Probabilities come from all counted words, vectors only from the words that have one."""
     vectors, counts = real
     model = pbos.train(vectors, counts, preset="pbos", epochs=1)
-    owners = {w[i:j] for w in vectors.words for i in range(len(w)) for j in range(i + 1, len(w) + 1)}
-    assert set(rows_of(model)) == owners
+    with_vector = {w[i:j] for w in vectors.words for i in range(len(w)) for j in range(i + 1, len(w) + 1)}
+    assert set(rows_of(model)) == with_vector
     assert "pineapple" in counts.words
     assert probs_of(model)["pineapple"] > 0
 
@@ -257,12 +257,12 @@ class ByHand:
             kept = {subword for subword, row in self.rows.items() if row in best}
             self.fit({s: p for s, p in self.table.items() if s in kept or len(s) == 1}, kept)
 
-    def fit(self, table, owners):
+    def fit(self, table, with_vector):
         total = sum(table.values())
         table = {subword: p / total for subword, p in table.items()}
         self.table = oracle.em(dict.fromkeys(self.texts, 1.0), table, 2, 0.01)
         groups = defaultdict(list)
-        for subword in owners:
+        for subword in with_vector:
             groups[tuple(subword in text for text in self.texts)].append(subword)
         self.rows = {subword: row for row, group in enumerate(groups.values()) for subword in group}
         self.matrix = np.array([self.weigh(text) for text in self.texts])
@@ -439,6 +439,6 @@ def test_marks_alone_have_no_vector():
     for word in ("?", "!", "😀"):
         assert (model.lattice(word).word, model.lattice(word).spelled) == (word, f"<>{word}<>")
         assert (model.coverage(word), model.weights(word), model[word].tolist()) == (0.0, [], [0.0])
-    owners = {subword for word in ("a", "b-c", "-", "d--e") for subword, _ in model.weights(word)}
-    assert {"<>-", "-", "-<>", "<>-<>"} <= owners and not {"<", ">", "<>"} & owners
+    with_vector = {subword for word in ("a", "b-c", "-", "d--e") for subword, _ in model.weights(word)}
+    assert {"<>-", "-", "-<>", "<>-<>"} <= with_vector and not {"<", ">", "<>"} & with_vector
     assert model["-"] == pytest.approx([3.0], abs=0.01)

@@ -35,13 +35,13 @@ def cases(draw):
     texts = [oracle.written(word, boundaries, inner)[0] for word in words]
     spans = sorted({text[i:j] for text in texts for i in range(len(text)) for j in range(i + 1, len(text) + 1)})
     table = draw(st.dictionaries(st.sampled_from(spans) | st.text("ab<>-", min_size=1, max_size=4), probs, max_size=40))
-    owners = draw(st.sets(st.sampled_from(spans), max_size=30))
-    return words, texts, spelling, table, owners
+    with_vector = draw(st.sets(st.sampled_from(spans), max_size=30))
+    return words, texts, spelling, table, with_vector
 
 
-def expected_weights(text, spelling, table, owners):
+def expected_weights(text, spelling, table, with_vector):
     how = spelling.weighting, spelling.start_weight, spelling.end_weight
-    return oracle.span_weights(text, table, owners, spelling.unseen_char_prob, *how)
+    return oracle.span_weights(text, table, with_vector, spelling.unseen_char_prob, *how)
 
 
 def dense(weights):
@@ -54,19 +54,19 @@ def dense(weights):
 
 @given(cases())
 def test_weights_are_those_of_a_dictionary(case):
-    words, texts, spelling, table, owners = case
-    subwords = Subwords(oracle.index_of_table(table, owners), spelling)
+    words, texts, spelling, table, with_vector = case
+    subwords = Subwords(oracle.index_of_table(table, with_vector), spelling)
     names = {row: owner for owner, row in oracle.rows_of(subwords.index).items()}
     weights = subwords.weights(words)
     for word, text, row in zip(words, texts, dense(weights), strict=True):
-        expected = expected_weights(text, spelling, table, owners)
+        expected = expected_weights(text, spelling, table, with_vector)
         found = {names[column]: row[column] for column in np.flatnonzero(row)}
         assert found == pytest.approx(expected, rel=1e-5, abs=1e-30)
         assert dict(Lattice(subwords, word).weights()) == pytest.approx(expected, rel=1e-9, abs=1e-300)
 
 
 def test_a_word_that_repeats_itself_by_hand():
-    """<aa> with the owners a, which occurs twice, and <a, which occurs once and counts four times."""
+    """In <aa>, `a` occurs twice, and `<a` occurs once and counts four times."""
     table = {"<": 0.5, ">": 0.5, "a": 0.5, "<a": 0.25}
     spelling = Spelling(boundaries=True, weighting="both", start_weight=4.0)
     subwords = Subwords(oracle.index_of_table(table, {"a", "<a"}), spelling)

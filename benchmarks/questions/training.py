@@ -23,14 +23,14 @@ def rows():
     vectors = pbos.WordVectors(full.words, full.vectors[:, :DIMS].copy())
     table = dict(zip(counts.words, counts.counts.tolist(), strict=True))
     probs = textbook.count(table)
-    owners = {w[i:j] for w in vectors.words for i in range(len(w)) for j in range(i + 1, len(w) + 1)}
+    with_vector = {w[i:j] for w in vectors.words for i in range(len(w)) for j in range(i + 1, len(w) + 1)}
     chosen = random.Random(0).sample(range(len(vectors)), WEIGHED)
 
     def train() -> pbos.Model:
         return inputs.train(vectors, "pbos", epochs=EPOCHS)
 
     def weigh() -> list[dict[str, float]]:
-        return [textbook.weights(vectors.words[i], probs, owners) for i in chosen]
+        return [textbook.weights(vectors.words[i], probs, with_vector) for i in chosen]
 
     weighed, targets = weigh()[:TRAINED], vectors.vectors[chosen[:TRAINED]].tolist()
     zeros = {subword: [0.0] * DIMS for row in weighed for subword in row}
