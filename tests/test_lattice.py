@@ -85,7 +85,7 @@ def test_samples_come_as_often_as_they_are_probable(case, seed):
     found = Counter(s.pieces for s in lattice_of(word, table).sample(n, seed))
     assert set(found) <= set(expected)
     for g, p in expected.items():  # five standard deviations, and a little for p near 0
-        assert abs(found[g] / n - p) <= 5 * math.sqrt(p * (1 - p) / n) + 2 / n
+        assert abs(found[g] / n - p) <= 5 * math.sqrt(max(p * (1 - p), 0) / n) + 2 / n
 
 
 @given(cases())
@@ -252,7 +252,7 @@ def test_samples_without_marks_come_as_often_as_they_are_probable(case, seed):
     samples = marked_lattice(word, inner, table).sample(n, seed)
     found = Counter(s.pieces for s in samples)
     for g, p in expected.items():
-        assert abs(found[g] / n - p) <= 5 * math.sqrt(p * (1 - p) / n) + 2 / n
+        assert abs(found[g] / n - p) <= 5 * math.sqrt(max(p * (1 - p), 0) / n) + 2 / n
     for sample in samples[:5]:
         assert sample.probability == pytest.approx(expected[sample.pieces], rel=1e-9)
         assert "".join(sample.pieces) == word
@@ -341,7 +341,7 @@ def test_samples_of_many_words_come_as_often_as_they_are_probable(boundaries):
         for sample, times in drawn.items():
             p = expected[sample.pieces]
             assert sample.probability == pytest.approx(p, rel=1e-9)
-            assert abs(times / n - p) <= 5 * math.sqrt(p * (1 - p) / n) + 2 / n
+            assert abs(times / n - p) <= 5 * math.sqrt(max(p * (1 - p), 0) / n) + 2 / n
     assert found[0] != found[3]  # a repeated word is drawn again
     assert segmenter.sample(words[:2], 0) == [[], []]
     assert segmenter.sample([], 3) == []
