@@ -100,7 +100,7 @@ def is_damage(error: Exception) -> bool:
 
 
 def compression(head: bytes) -> str | None:
-    """Return the compression that the first bytes of a file stand for: gz, bz2, xz, zst or None."""
+    """Return the compression that the first bytes of a file indicate: gz, bz2, xz, zst or None."""
     return next((name for magic, name in MAGIC.items() if head.startswith(magic)), None)
 
 

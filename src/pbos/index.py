@@ -23,7 +23,7 @@ PROB_RANGE = 1e-12  # the lowest probability level, relative to the highest
 class SubwordIndex:
     """Every known subword, as a trie in level order (see `kernels.trie`).
 
-    One index holds two sets: the subwords with a probability (`probs > 0`) and those with a vector (`rows >= 0`, the
+    One index has two sets: the subwords with a probability (`probs > 0`) and those with a vector (`rows >= 0`, the
     row of the vector, which several may share). Node 0 is the empty string and is in neither set.
 
     Attributes:

@@ -97,7 +97,7 @@ def embed_column(
     encoded = column.dictionary_encode()
     if isinstance(encoded, pa.ChunkedArray):
         encoded = encoded.combine_chunks()
-    used = encoded.indices.dictionary_encode("encode")  # a column may use a few entries of a large dictionary only
+    used = encoded.indices.dictionary_encode("encode")  # a column may use only a few entries of a large dictionary
     repeated = 2 * len(used.dictionary) <= len(column)  # otherwise copying rows costs more than it saves
     words = (encoded.dictionary.cast(pa.large_string()).take(used.dictionary) if repeated else column).to_pylist()
     rows: Any = used.indices.to_numpy() if repeated else slice(None)

@@ -25,7 +25,7 @@ def count_bits(bits):
 
 
 def as_float32(value):
-    """Return a number as float32; a uint16 holds the bits of a float16, which Numba does not support on the CPU."""
+    """Return a number as float32; a uint16 has the bits of a float16, which Numba does not support on the CPU."""
     return np.float32(value.view(np.float16) if isinstance(value, np.uint16) else value)
 
 

@@ -17,7 +17,7 @@ NOT_ALLOWED = {"npz": r"\0\Z|[\ud800-\udfff]", "word2vec-binary": rf"{LINES}| "}
 
 
 def choose_format(target: Path, format: str | None) -> str:
-    """Return the given format, or the one that the file name stands for."""
+    """Return the given format, or the one that the file name implies."""
     if format not in (None, *FORMATS):
         raise InputError(f"unknown format {format!r}; choose one of: {', '.join(FORMATS)}")
     compressed = target.suffix in COMPRESSIONS

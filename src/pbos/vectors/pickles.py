@@ -61,7 +61,7 @@ def read_pickle(path: PathLike, stream: BinaryIO) -> Any:
 
 
 def as_array(thing: Any) -> npt.NDArray[Any]:
-    """Return the array of numbers that something read from a pickle stands for, or raise ValueError."""
+    """Return the array of numbers that an object from a pickle represents, or raise ValueError."""
     made_with: str = getattr(thing, "made_with", type(thing).__name__)
     try:
         if made_with.endswith(".multiarray._reconstruct"):
@@ -79,7 +79,7 @@ def as_array(thing: Any) -> npt.NDArray[Any]:
 
 
 def as_dtype(thing: Any) -> np.dtype[Any]:
-    """Return the dtype of plain numbers that a pickled one stands for."""
+    """Return the dtype of plain numbers that a pickled one represents."""
     (kind, *_), (_, byte_order, *_) = thing.arguments, thing.state
     if not re.fullmatch(r"[fiu][1248]", kind) or byte_order not in ("<", ">", "|", "="):
         raise ValueError(f"expected an array of numbers, found one of dtype {kind!r}")
