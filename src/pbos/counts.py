@@ -15,8 +15,8 @@ from typing import Any, get_args
 import numpy as np
 import numpy.typing as npt
 
-from pbos.errors import FormatError, InputError, MissingExtraError
-from pbos.files import Line, PathLike, read_lines, warn
+from pbos.errors import FormatError, InputError, MissingExtraError, warn
+from pbos.files import Line, PathLike, read_lines
 from pbos.settings import Normalization, check_choice
 from pbos.text import as_words, normalize
 

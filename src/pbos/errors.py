@@ -13,6 +13,9 @@ UserWarning
 
 from __future__ import annotations
 
+import sys
+import warnings
+
 
 class PbosError(Exception):
     """Base of all errors that pbos raises on purpose."""
@@ -39,3 +42,11 @@ class MissingExtraError(PbosError, ImportError):
 
 class PbosWarning(UserWarning):
     """Something was dropped or replaced, or looks wrong; the result is valid."""
+
+
+def warn(message: str) -> None:
+    """Warn with a PbosWarning that points at the first line of code outside pbos."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] == "pbos":
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, PbosWarning, stacklevel=level)

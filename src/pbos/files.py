@@ -11,14 +11,13 @@ import os
 import secrets
 import shutil
 import sys
-import warnings
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from pbos.errors import FormatError, MissingExtraError, PbosWarning
+from pbos.errors import FormatError, MissingExtraError
 
 PathLike = str | os.PathLike[str]
 Line = tuple[int, str]  # its number, from 1, and its text
@@ -35,14 +34,6 @@ def is_table(path: PathLike) -> bool:
     (True, False)
     """
     return Path(path).suffix in PARQUET + ARROW
-
-
-def warn(message: str) -> None:
-    """Warn with a PbosWarning that points at the first line of code outside pbos."""
-    level, frame = 1, sys._getframe()
-    while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] == "pbos":
-        level, frame = level + 1, frame.f_back
-    warnings.warn(message, PbosWarning, stacklevel=level)
 
 
 # Reading --------------------------------------------------------------------------------------------------------------

@@ -15,8 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pbos.arrays import FloatMatrix
-from pbos.errors import InputError
-from pbos.files import warn
+from pbos.errors import InputError, warn
 
 try:
     import torch

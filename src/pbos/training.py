@@ -13,8 +13,7 @@ import numpy.typing as npt
 
 from pbos.arrays import FloatMatrix, cosines, unit_rows
 from pbos.counts import WordCounts
-from pbos.errors import InputError
-from pbos.files import warn
+from pbos.errors import InputError, warn
 from pbos.index import SubwordIndex, count_subwords
 from pbos.kernels.sgd import NO_NORM
 from pbos.model import Model

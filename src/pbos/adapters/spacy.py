@@ -20,8 +20,7 @@ from typing import Any
 import numpy as np
 
 from pbos.arrays import FloatMatrix
-from pbos.errors import InputError, MissingExtraError, ModelError, PbosError
-from pbos.files import warn
+from pbos.errors import InputError, MissingExtraError, ModelError, PbosError, warn
 from pbos.model import Model, load
 from pbos.settings import check_choice
 from pbos.storage import CARD, CONFIG, TENSORS

@@ -19,9 +19,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pbos.errors import InputError, MissingExtraError
+from pbos.errors import InputError, MissingExtraError, warn
 from pbos.evaluation.results import Embedder, Result, Score, bootstrap
-from pbos.files import warn
 
 try:
     from scipy.optimize import minimize

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from pbos.arrays import FloatMatrix
-from pbos.errors import FormatError
-from pbos.files import warn
+from pbos.errors import FormatError, warn
 from pbos.kernels.numbers import split_records
 from pbos.vectors.stream import Layout, RowBuilder
 

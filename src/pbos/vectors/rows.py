@@ -8,8 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pbos.arrays import FloatMatrix
-from pbos.errors import FormatError, InputError
-from pbos.files import warn
+from pbos.errors import FormatError, InputError, warn
 
 CHECKED_AT_ONCE = 1 << 16  # rows
 

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from pbos.arrays import FloatMatrix
-from pbos.errors import FormatError
-from pbos.files import warn
+from pbos.errors import FormatError, warn
 from pbos.kernels.numbers import parse_lines
 from pbos.vectors.stream import NUMBER, Layout, RowBuilder, split_line
 

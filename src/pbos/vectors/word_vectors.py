@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from pbos.arrays import FloatMatrix
-from pbos.errors import FormatError, InputError
-from pbos.files import PathLike, open_bytes, warn, write_whole
+from pbos.errors import FormatError, InputError, warn
+from pbos.files import PathLike, open_bytes, write_whole
 from pbos.progress import progress as progress_bar
 from pbos.text import as_words
 from pbos.vectors import stream as streams
