@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pbos.errors import InputError
+from pbos.settings import check_choice
 
 FOLDER = Path(__file__).parent / "tables"
 TABLES = (
@@ -55,8 +55,7 @@ def read_rows(table: str = "all") -> list[Row]:
 
     A file is a list of groups; a group has the rows by name, and what they share.
     """
-    if table != "all" and table not in TABLES:
-        raise InputError(f"unknown table {table!r}; choose one of: {', '.join(TABLES)}, all")
+    check_choice("table", table, (*TABLES, "all"))
     return [
         Row(name, one, **group["shared"], **row)
         for one in (TABLES if table == "all" else (table,))

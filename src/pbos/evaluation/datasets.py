@@ -18,6 +18,7 @@ from typing import NamedTuple
 from pbos.counts import at_commas, at_tabs, is_name, is_number
 from pbos.errors import FormatError, InputError, MissingExtraError
 from pbos.files import PathLike, open_bytes, read_lines
+from pbos.settings import check_choice
 
 Pair = tuple[str, str, float]  # two words and how similar people find them
 Sentence = list[tuple[str, str]]  # words and their tags
@@ -308,8 +309,7 @@ def read_affixes(data: PathLike | None = None) -> list[AffixRow]:
 
 def sentences(language: str, part: str, data: PathLike | None = None) -> list[Sentence]:
     """Return a part of a treebank ("train", "dev" or "test"): sentences of words and tags."""
-    if part not in PARTS:
-        raise InputError(f"unknown part of a treebank: {part!r}; choose one of: {', '.join(PARTS)}")
+    check_choice("part of a treebank", part, PARTS)
     return read_sentences(locate(f"ud-{language}", data)[PARTS.index(part)])
 
 

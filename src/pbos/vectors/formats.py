@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from pbos.errors import InputError
+from pbos.settings import check_choice
 
 FORMATS = ("word2vec", "word2vec-binary", "glove", "npz", "folder")
 SUFFIXES = {".vec": "word2vec", ".txt": "word2vec", ".bin": "word2vec-binary", ".glove": "glove", ".npz": "npz"}
@@ -18,8 +19,8 @@ NOT_ALLOWED = {"npz": r"\0\Z|[\ud800-\udfff]", "word2vec-binary": rf"{LINES}| "}
 
 def choose_format(target: Path, format: str | None) -> str:
     """Return the given format, or the one that the file name implies."""
-    if format not in (None, *FORMATS):
-        raise InputError(f"unknown format {format!r}; choose one of: {', '.join(FORMATS)}")
+    if format is not None:
+        check_choice("format", format, FORMATS)
     compressed = target.suffix in COMPRESSIONS
     if format is None:
         suffix = (target.with_suffix("") if compressed else target).suffix
