@@ -335,11 +335,11 @@ class Model(Segmenter):
         tensors, config = storage.load_folder(path)
         if "subword_vectors" not in tensors:
             raise ModelError(f"{path} is a segmenter, which has no vectors; load it with pbos.Segmenter.load")
-        optional = (tensors.get(name) for name in ("subword_scales", "subword_norms"))
+        scales, norms = tensors.get("subword_scales"), tensors.get("subword_norms")
         return Model(
             storage.index_of(tensors),
             storage.spelling_of(path, config),
-            SubwordVectors(tensors["subword_vectors"], *optional),
+            SubwordVectors(tensors["subword_vectors"], scales, norms),
             (tensors["words.bytes"], tensors["words.offsets"]),
             tensors.get("target_vectors"),
             config.get("info") or {},

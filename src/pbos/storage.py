@@ -114,8 +114,8 @@ def load_folder(path: str | os.PathLike[str]) -> tuple[Tensors, dict[str, Any]]:
     folder = Path(path).expanduser()
     config = read_config(folder)
     tensors = map_tensors(folder / TENSORS)
-    is_model = "vectors" in config or "subword_vectors" in tensors
-    required = INDEX_LAYOUT | (MODEL_LAYOUT if is_model else {})
+    has_vectors = "vectors" in config or "subword_vectors" in tensors
+    required = INDEX_LAYOUT | (MODEL_LAYOUT if has_vectors else {})
     missing = [name for name in required if name not in tensors]
     if missing:
         raise ModelError(f"{folder / TENSORS} has no tensor {missing[0]}; {FRESH_COPY}")

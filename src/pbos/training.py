@@ -283,7 +283,9 @@ def solve(weights: Weights, targets: FloatMatrix, penalty: npt.NDArray[np.float6
     with progress_bar("training", targets.shape[1], run.progress) as advance:
         ridge = Ridge(weights, penalty)
         solution = ridge.solve(targets, float(lam), threads=run.threads, device=run.device, on_slice=advance)
-    return Solution(solution.vectors, {**solution.report, **({"lams": tried} if tried else {})})
+    if tried:
+        solution.report["lams"] = tried
+    return solution
 
 
 def importances(

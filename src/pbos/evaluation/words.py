@@ -34,10 +34,9 @@ class Targets:
 
     def embed(self, words: Iterable[str]) -> FloatMatrix:
         """Return float32 (n_words, dims)."""
-        rows = [self.vectors.row_of.get(word, -1) for word in as_words(words)]
-        out = np.zeros((len(rows), self.dims), np.float32)
-        known = np.array(rows, np.int64) >= 0
-        out[known] = self.vectors.vectors[[row for row in rows if row >= 0]]
+        rows = np.array([self.vectors.row_of.get(word, -1) for word in as_words(words)], np.int64)
+        out = np.zeros((rows.size, self.dims), np.float32)
+        out[rows >= 0] = self.vectors.vectors[rows[rows >= 0]]
         return out
 
 
