@@ -220,8 +220,12 @@ def similarity_cell(result: Result | None) -> str:
 def language_table(rows: dict[Row, list[Result]], names: list[str], digits: int) -> Iterable[str]:
     """Yield a line for each language (or benchmark), a column for each model; our best score in bold."""
     columns = {row: by_dataset(results) for row, results in rows.items() if results}
-    unknown = {name: result.details["unknown_share"] for results in columns.values() for name, result in results.items()
-               if "unknown_share" in result.details}  # fmt: skip
+    unknown = {
+        name: result.details["unknown_share"]
+        for results in columns.values()
+        for name, result in results.items()
+        if "unknown_share" in result.details
+    }
     body = []
     for name in names:
         share = [f"{100 * unknown[name]:.0f} %" if name in unknown else "–"] if unknown else []
@@ -361,8 +365,13 @@ def draw_tagging(found: dict[Row, list[Result]], file: Path) -> Path:
     rows = {row: by_dataset(results) for row, results in found.items() if row.table == "tagging" and results}
     for row, results in rows.items():
         here = [name for name in LANGUAGES if name in results]
-        axes.plot([LANGUAGES.index(name) for name in here], [results[name].main.value for name in here], "o",
-                  label=row.label, alpha=0.8)  # fmt: skip
+        axes.plot(
+            [LANGUAGES.index(name) for name in here],
+            [results[name].main.value for name in here],
+            "o",
+            label=row.label,
+            alpha=0.8,
+        )
     axes.set_xticks(range(len(LANGUAGES)), LANGUAGES)
     axes.set(ylabel="accuracy", title="POS tagging by language")
     axes.grid(axis="y", alpha=0.3)
@@ -375,8 +384,9 @@ def draw_similarity(found: dict[Row, list[Result]], file: Path) -> Path:
     """Draw similarity by model, for each set of targets, with intervals."""
     rows = {row: by_dataset(results) for row, results in found.items() if row.table == "similarity" and results}
     targets = list(dict.fromkeys(row.targets for row in rows)) or [""]
-    figure, panels = pyplot.subplots(1, len(targets), figsize=(5 * len(targets), 4), sharey=True, squeeze=False,
-                                     layout="constrained")  # fmt: skip
+    figure, panels = pyplot.subplots(
+        1, len(targets), figsize=(5 * len(targets), 4), sharey=True, squeeze=False, layout="constrained"
+    )
     for axes, name in zip(panels[0], targets, strict=True):
         chosen = sorted((row for row in rows if row.targets == name), key=lambda row: MODELS.index(row.label))
         for at, row in enumerate(chosen):
