@@ -55,7 +55,7 @@ def save_bert(folder, kind, words, dims):
     return tokenizer, model
 
 
-def test_distil_transformer(tmp_path, words):
+def test_distill_transformer(tmp_path, words):
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer import modules as parts
 
@@ -68,7 +68,7 @@ def test_distil_transformer(tmp_path, words):
 
     table = tmp_path / "table.npz"
     out = run(
-        "distil_transformer.py", tmp_path / "encoder", tmp_path / "words.txt", "-o", table, "--dims", 8, "--show", 3
+        "distill_transformer.py", tmp_path / "encoder", tmp_path / "words.txt", "-o", table, "--dims", 8, "--show", 3
     )
     assert out.startswith("distilled 400 words x 8\ntrained on 360 words, 40 held out\nmean cosine")
     assert len(re.findall(r"^  \w+ \(-?\d\.\d\d\): \w+", out, re.MULTILINE)) == 3
@@ -81,14 +81,14 @@ def test_distil_transformer(tmp_path, words):
     _, _, directions = np.linalg.svd(centered, full_matrices=False)
     expected = centered @ directions[:8].T
     np.testing.assert_allclose(made.vectors @ made.vectors.T, expected @ expected.T, atol=1e-4)
-    assert run("distil_transformer.py", "--table", table, "--show", 3) == out.split("\n", 1)[1]
+    assert run("distill_transformer.py", "--table", table, "--show", 3) == out.split("\n", 1)[1]
 
 
 def test_distilled_words_are_close_on_real_vectors(tmp_path, shared_data):
     """A tenth of the recipe's table: held-out words are close to their own vectors only."""
     table = pbos.WordVectors.read(shared_data / "vectors" / "minilm-en", limit=10_000)
     table.write(tmp_path / "table.npz")
-    out = run("distil_transformer.py", "--table", tmp_path / "table.npz")
+    out = run("distill_transformer.py", "--table", tmp_path / "table.npz")
     near, far = (float(number) for number in re.findall(r"(-?\d\.\d{3})$", out, re.MULTILINE)[:2])
     assert near > far + 0.3 and abs(far) < 0.05
 
@@ -170,4 +170,4 @@ def test_words_are_cut_as_wordpiece_does():
 
 
 def test_nothing_given():
-    assert "error: give a model and" in run("distil_transformer.py", code=2)
+    assert "error: give a model and" in run("distill_transformer.py", code=2)

@@ -1,7 +1,7 @@
 """Distill word vectors from a sentence transformer, and get vectors for words outside the table.
 
-    python examples/distil_transformer.py MODEL words.txt -o table.npz --dims 256
-    python examples/distil_transformer.py --table table.npz
+    python examples/distill_transformer.py MODEL words.txt -o table.npz --dims 256
+    python examples/distill_transformer.py --table table.npz
 
 MODEL is a folder with a sentence transformer, or a name that sentence-transformers knows; words.txt has one word per
 line, most frequent first. Every word is encoded by itself. Then some words are held out, pbos is trained on
@@ -22,7 +22,7 @@ from pbos import cosines
 from pbos.arrays import principal_components
 
 
-def distil(model: str, words: list[str], dims: int | None, device: str | None, batch_size: int) -> pbos.WordVectors:
+def distill(model: str, words: list[str], dims: int | None, device: str | None, batch_size: int) -> pbos.WordVectors:
     """Encode words one by one, subtract their mean, and project them onto their first principal components."""
     from sentence_transformers import SentenceTransformer
 
@@ -71,7 +71,7 @@ def main() -> None:
         table = pbos.WordVectors.read(given.table)
     elif given.model and given.words:
         words = list(dict.fromkeys(given.words.read_text(encoding="utf-8").split("\n")))
-        table = distil(given.model, [word for word in words if word], given.dims, given.device, given.batch_size)
+        table = distill(given.model, [word for word in words if word], given.dims, given.device, given.batch_size)
         print(f"distilled {len(table):,} words x {table.dims}")
         if given.output:
             table.write(given.output)
