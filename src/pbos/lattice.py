@@ -11,6 +11,8 @@ import numpy.typing as npt
 from pbos.drawing import draw
 from pbos.subwords import Segmentation, Subwords
 
+MIN_DRAWN = 0.005  # less probable spans are not drawn, except on the best path
+
 
 class Span(NamedTuple):
     """A subword at a position of a word.
@@ -100,15 +102,14 @@ class Lattice:
         np.add.at(depth, self._ends[used], -1)
         return float((np.cumsum(depth[:-1]) > 0)[~self._spans.is_mark].mean())
 
-    def svg(self, least: float = 0.005) -> str:
+    def svg(self) -> str:
         """Draw the spans as arcs over the word, as wide as they are probable; the best path is colored.
 
-        Args:
-            least: Leave out spans less probable than this, except those of the best path.
+        Very improbable spans are left out.
         """
         best = self._best_path()
         spans = [self._span(k) for k in np.flatnonzero(self._spans.probs > 0).tolist()]
-        spans = [span for span in spans if span.posterior >= least or (span.start, span.end) in best]
+        spans = [span for span in spans if span.posterior >= MIN_DRAWN or (span.start, span.end) in best]
         description = f"Segmentations of {self.word}: {', '.join(map(str, self.best(3)))}"
         return "".join(draw(self.spelled, self._spans.is_mark.tolist(), spans, best, description))
 
