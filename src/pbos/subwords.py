@@ -134,7 +134,7 @@ class Subwords:
             raise InputError(f"n must be at least 1, got {n}")
 
         def segment_chunk(chunk: slice) -> list[list[Segmentation]]:
-            return self._segmentations(words[chunk], chunk.start, n, np.empty(0))
+            return self._segmentations(words[chunk], chunk.start, n)
 
         return flat(map_chunks(segment_chunk, len(words), threads))
 
@@ -159,12 +159,12 @@ class Subwords:
         return flat(in_threads(sample_chunk, range(0, len(words), SMALL_CHUNK), threads))
 
     def _segmentations(
-        self, words: list[str], first: int, n: int, random: np.random.Generator | npt.NDArray[np.float64]
+        self, words: list[str], first: int, n: int, random: np.random.Generator | None = None
     ) -> list[list[Segmentation]]:
         """Return the n best segmentations of each word, or with a random generator n random ones."""
         plain = self.normalize(words)
         codes = encode(plain, self.spelling, first)
-        uniforms = random.random(n * codes.codes.size) if isinstance(random, np.random.Generator) else random
+        uniforms = np.empty(0) if random is None else random.random(n * codes.codes.size)
         marks = self.spelling.boundaries, self.spelling.inner_boundaries
         keys = letter_keys(int(np.diff(codes.offsets).max(initial=0)).bit_length() + 1)
         found = segmentations_of_words(self._nodes, self._weighing[0], marks, *codes, keys, n, uniforms)

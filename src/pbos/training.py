@@ -69,7 +69,7 @@ def train(
     [1.0, 1.0]
     """
     recipe = Preset.named(preset, settings, others=inspect.signature(train).parameters)
-    run = Run(recipe, seed, threads, find_device(device, recipe), progress)
+    run = Run(recipe, seed, threads, solver_device(device, recipe), progress)
     given = read_vectors(vectors, limit, progress)
     words, targets = unique_words(given, recipe)
     table = WordCounts.from_ranks(words) if counts is None else WordCounts.of(counts).normalized(recipe.normalization)
@@ -126,7 +126,7 @@ class Counted(NamedTuple):
 # -- inputs ------------------------------------------------------------------------------------------------------------
 
 
-def find_device(device: str | None, recipe: Preset) -> Any:
+def solver_device(device: str | None, recipe: Preset) -> Any:
     """Return the PyTorch device to solve on; None for the CPU."""
     if device is None or device == "cpu":
         return None
