@@ -209,6 +209,11 @@ def test_missing_words_where_none_are_missing(model, vectors):
     assert model.embed("", missing="zeros").shape == (24,)
 
 
+def test_an_error_after_missing_words_names_the_right_position(small):
+    with pytest.raises(InputError, match=r"^word 2 .*lone surrogate"):
+        small.embed(["abc", "", "a\ud800"], missing="zeros")
+
+
 def test_given_vectors_beside_missing_words(model, vectors):
     found = model.embed([vectors.words[3], None], missing="zeros", exact=True)
     assert np.array_equal(found[0], vectors.vectors[3])

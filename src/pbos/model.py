@@ -95,12 +95,14 @@ class Model(Segmenter):
         else:
             words, one = as_words(words, blank_missing=missing != "error"), False
         out = np.empty((len(words), self.dims), np.float32) if out is None else self._checked(out, len(words))
-        if missing != "error" and not all(words):
-            self._embed_present(words, out, threads, exact)
-        else:
-            self.subwords.embed(words, self.subword_vectors, out, threads)
-            if exact:
-                self._put_given_vectors(words, out)
+        blank = [] if missing == "error" else [at for at, word in enumerate(words) if not word]
+        if blank:
+            words = [word or " " for word in words]  # any word will do: its vector is set to zero below
+        self.subwords.embed(words, self.subword_vectors, out, threads)
+        if exact:
+            self._put_given_vectors(words, out)
+        if blank:
+            out[blank] = 0
         return out[0] if one else out
 
     def _checked(self, out: FloatMatrix, n_words: int) -> FloatMatrix:
@@ -108,11 +110,6 @@ class Model(Segmenter):
             expected = f"a C-contiguous float32 array of shape {(n_words, self.dims)}"
             raise InputError(f"out must be {expected}, got {out.dtype} {out.shape}")
         return out
-
-    def _embed_present(self, words: list[str], out: FloatMatrix, threads: int | None, exact: bool) -> None:
-        present = [at for at, word in enumerate(words) if word]
-        out[:] = 0
-        out[present] = self.embed([words[at] for at in present], threads=threads, exact=exact)
 
     def _put_given_vectors(self, words: list[str], out: FloatMatrix) -> None:
         if self._target_vectors is None:
