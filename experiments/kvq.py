@@ -81,7 +81,7 @@ class KVQ:
             epochs: How often to go over the words.
             batch: Words per step.
             lr: The learning rate of Adam.
-            seed: Fixes the initial tables and the order of the words.
+            seed: Determines the initial tables and the order of the words.
             device: Where PyTorch computes: "cpu", "cuda".
             settings: The n-grams and the tables; None for the paper's.
             progress: Show a progress bar; None for "if stderr is a terminal".

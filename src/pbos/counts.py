@@ -20,7 +20,7 @@ from pbos.files import Line, PathLike, read_lines
 from pbos.settings import Normalization, check_choice
 from pbos.text import as_words, normalize
 
-SAMPLE = 100  # lines looked at to find out how a file is laid out
+SAMPLE = 100  # lines inspected to detect the format
 LANGUAGE = re.compile(r"[a-z]{2,3}(-[a-z]+)?")
 NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 WORD_NAMES = ("word", "words", "token", "form", "wordform", "lemma", "term", "type", "ngram")
@@ -71,7 +71,7 @@ class WordCounts:
 
     @classmethod
     def read(cls, path: PathLike) -> WordCounts:
-        """Read a text file of words and counts: comma-, tab- or space-separated, or JSON lines; maybe compressed."""
+        """Read a text file of words and counts: comma-, tab- or space-separated, or JSON lines; possibly compressed."""
         words, counts = read_counts(path)
         return cls(words, np.array(counts))
 

@@ -40,7 +40,7 @@ def is_table(path: PathLike) -> bool:
 
 
 def read_lines(path: PathLike, *, encodings: tuple[str, ...] = ("UTF-8",), keep_blank: bool = False) -> list[Line]:
-    """Read the lines of a text file, maybe compressed; they end in LF, CRLF or CR. Encodings are tried in order."""
+    """Read the lines of a text file, possibly compressed; they end in LF, CRLF or CR. Encodings are tried in order."""
     with open_bytes(path) as stream:
         data = stream.read().removeprefix(BOM).replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     for encoding in encodings:

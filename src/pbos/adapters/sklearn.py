@@ -242,7 +242,7 @@ def strings_of(X: Any, what: str, missing: str) -> list[str]:
 
 
 class WordCharacters(dict[int, str]):
-    """A table for str.translate that replaces all but letters, digits, marks and joiners of any script by spaces."""
+    """A table for str.translate that replaces all but letters, digits, marks and joiners of any script with spaces."""
 
     def __missing__(self, code: int) -> str:
         category = unicodedata.category(chr(code))

@@ -141,7 +141,7 @@ def words_from(words: list[str] | None, file: Path | None, missing: str | None =
 
 
 def lines_of(file: Path | None) -> Iterator[str]:
-    """Yield the lines of a file, maybe compressed, or of stdin, without reading all of them at once."""
+    """Yield the lines of a file, possibly compressed, or of stdin, without reading all of them at once."""
 
     def decoded(stream: Iterable[bytes]) -> Iterator[str]:
         for number, line in enumerate(stream, 1):

@@ -47,7 +47,7 @@ def embed(
     output: Annotated[
         Path | None,
         typer.Option(
-            "-o", "--output", metavar="FILE", help="Write to a file: .npy, .parquet, .arrow, or text (maybe .gz)."
+            "-o", "--output", metavar="FILE", help="Write to a file: .npy, .parquet, .arrow, or text (also .gz)."
         ),
     ] = None,
     column: Annotated[

@@ -77,7 +77,7 @@ def bootstrap(
         measure: Takes the positions of the items in a sample and returns its scores by name.
         size: The number of items.
         repeats: How many samples to draw.
-        seed: Fixes the draws.
+        seed: Determines the draws.
 
     >>> values = np.arange(100.0)
     >>> score = bootstrap(lambda drawn: {"mean": values[drawn].mean()}, len(values))["mean"]

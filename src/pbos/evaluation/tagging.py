@@ -68,7 +68,7 @@ def tagging(
         c: The inverse of the penalty, as in scikit-learn.
         window: How many neighbors on each side.
         lowercase: Lower-case words before embedding them and before looking them up in `known`.
-        seed: Fixes the draws.
+        seed: Determines the draws.
 
     >>> class Lengths:
     ...     dims = 1

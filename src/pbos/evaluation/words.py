@@ -63,7 +63,7 @@ def similarity(
         name: The data set's name.
         keep_cosines: Keep the cosines and the human scores in the details, for `difference`.
         repeats: How many samples to draw for the intervals.
-        seed: Fixes the draws.
+        seed: Determines the draws.
     """
     pairs = list(pairs)
     if len(pairs) < 2:
@@ -167,7 +167,7 @@ def affix(
         rows: As returned by `datasets.read_affixes`.
         name: The data set's name.
         repeats: How many samples of words to draw for the intervals.
-        seed: Fixes the draws.
+        seed: Determines the draws.
     """
     questions, affixes = affix_questions(rows, name)
     right = np.array([question.right for question in questions])
@@ -226,7 +226,7 @@ def heldout(
         train: Makes a model from the remaining vectors.
         vectors: WordVectors, or anything `WordVectors.of` takes.
         hidden: How many words to hold out: a number (int) or a share (float, below 1).
-        seed: Fixes the choice of words and the intervals.
+        seed: Determines the held-out words and the draws.
         dataset: The vectors' name.
         repeats: How many samples to draw for the intervals.
     """

@@ -1,4 +1,4 @@
-"""The binary format of word2vec: a header line, then word, space, little-endian float32 values, maybe a line end."""
+"""The binary format of word2vec: a header, then word, space, little-endian float32 values, optionally a line end."""
 
 from __future__ import annotations
 

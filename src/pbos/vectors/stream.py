@@ -17,7 +17,7 @@ from pbos.progress import Advance
 from pbos.vectors.rows import Rows
 
 BLOCK = 1 << 21  # bytes read at a time: more than the sample needs, and few enough to stay in the cache
-SAMPLE = 100  # lines looked at to find out what a file is
+SAMPLE = 100  # lines inspected to detect the format
 MAX_DIMS = 1_000_000
 
 HEADER = re.compile(rb"[ \t\r\n]*(\d{1,20})[ \t]+(\d{1,20})[ \t\r]*(?:\n|\Z)")

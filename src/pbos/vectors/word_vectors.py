@@ -1,4 +1,4 @@
-"""The class WordVectors. What may be found in files, and what happens then, is listed in docs/files.md."""
+"""The class WordVectors. docs/files.md lists what files may contain, and what happens then."""
 
 from __future__ import annotations
 
