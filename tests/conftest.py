@@ -38,6 +38,7 @@ NEEDS = {  # the tier `adapters`: files, or folders, and the modules without whi
     "tests/test_gensim.py": "gensim scipy",
     "tests/test_gpu.py": "torch",
     "tests/test_page.py": "fastapi playwright uvicorn",
+    "tests/test_real_data.py": "matplotlib rapidfuzz scipy sklearn spacy torch",
     "tests/test_reproduce.py": "matplotlib rapidfuzz scipy sklearn torch",
     "tests/test_server.py": "fastapi hatchling httpx uvicorn",
     "tests/test_sklearn.py": "pandas polars pyarrow sklearn",
