@@ -392,7 +392,8 @@ def test_neighbors_are_those_of_gensim(model, vectors, exact):
     [
         ({}, "neighbors needs words or vectors, or positive and negative ones, not both"),
         ({"words": "a", "positive": ["b"]}, "not both"),
-        ({"words": "a", "n": -1}, "n must not be negative, got -1"),
+        ({"words": "a", "n": -1}, "n must be at least 0, got -1"),
+        ({"words": "a", "n": 1.5}, "n must be a whole number, got 1.5"),
         ({"words": np.zeros(3)}, r"expected a word or a vector of 24 numbers, got shape \(3,\)"),
         ({"words": np.zeros((2, 3))}, r"expected a word or a vector of 24 numbers, got shape \(3,\)"),
         ({"positive": [np.zeros(3)]}, r"got shape \(3,\)"),
@@ -560,8 +561,9 @@ def test_dims_keep_the_largest_part(model, vectors):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"dims": 0}, "dims must be between 1 and the model's 24, got 0"),
-        ({"dims": 25}, "got 25"),
+        ({"dims": 0}, "dims must be at least 1, got 0"),
+        ({"dims": 2.5}, "dims must be a whole number, got 2.5"),
+        ({"dims": 25}, "dims must be between 1 and the model's 24, got 25"),
         ({"dtype": "int4"}, "unknown dtype 'int4'"),
         ({"min_vector_words": 0}, "min_vector_words must be at least 1, got 0"),
         ({"min_vector_words": 1000}, "min_vector_words 1000 leaves no subword; use a smaller number"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from pbos.errors import InputError
+from pbos.errors import InputError, whole_number
 
 FloatMatrix = npt.NDArray[np.float32]
 NEAR_ZERO = 1e-6  # a vector no longer than this has no direction
@@ -31,7 +31,7 @@ def cosines(left: FloatMatrix, right: FloatMatrix) -> npt.NDArray[np.float32]:
 def principal_components(vectors: FloatMatrix, n: int) -> FloatMatrix:
     """Return the first n principal components of vectors, not centered, as columns: (dims, n)."""
     dims = vectors.shape[1]
-    if not 1 <= n <= dims:
+    if whole_number("dims", n, 1) > dims:
         raise InputError(f"dims must be between 1 and the model's {dims}, got {n}")
     _, directions = np.linalg.eigh(vectors.T.astype(np.float64) @ vectors)
     largest = directions[:, ::-1][:, :n]

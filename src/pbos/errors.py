@@ -13,6 +13,9 @@ UserWarning
 
 from __future__ import annotations
 
+import operator
+from typing import Any
+
 
 class PbosError(Exception):
     """Base of all errors that pbos raises on purpose."""
@@ -39,3 +42,14 @@ class MissingExtraError(PbosError, ImportError):
 
 class PbosWarning(UserWarning):
     """Something was dropped or replaced, or looks wrong; the result is valid."""
+
+
+def whole_number(name: str, value: Any, least: int) -> int:
+    """Return an argument as an int, or raise InputError if it is not a whole number of at least `least`."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise InputError(f"{name} must be a whole number, got {value!r}") from None
+    if number < least:
+        raise InputError(f"{name} must be at least {least}, got {number}")
+    return number

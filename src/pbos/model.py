@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from pbos import storage
 from pbos.arrays import FloatMatrix, cosines, principal_components, unit_rows
-from pbos.errors import InputError, ModelError
+from pbos.errors import InputError, ModelError, whole_number
 from pbos.explanation import Explanation
 from pbos.index import SubwordIndex
 from pbos.lattice import Lattice
@@ -182,8 +182,7 @@ class Model(Segmenter):
         >>> load().neighbors(positive=["king", "woman"], negative=["man"], n=1)[0][0]
         'queen'
         """
-        if n < 0:
-            raise InputError(f"n must not be negative, got {n}")
+        n = whole_number("n", n, 0)
         combined = positive is not None or negative is not None
         if combined == (words is not None):
             raise InputError("neighbors needs words or vectors, or positive and negative ones, not both")
@@ -288,8 +287,7 @@ class Model(Segmenter):
             dtype: Store the vectors as float32, float16 or int8 (with a scale for each row).
             dims: Project onto this many principal components of the training words' vectors.
         """
-        if min_vector_words < 1:
-            raise InputError(f"min_vector_words must be at least 1, got {min_vector_words}")
+        min_vector_words = whole_number("min_vector_words", min_vector_words, 1)
         index, vectors, targets = self.index, self.subword_vectors, self._target_vectors
         if min_vector_words > 1:
             keep = self.subwords.count_words(encode(self.words, self.spelling)) >= min_vector_words

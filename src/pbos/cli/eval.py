@@ -120,7 +120,7 @@ def heldout(
     ] = None,
     preset: Annotated[str, typer.Option(help="default, pbos, pbos-n or bos.")] = "default",
     number: Annotated[int, typer.Option("-n", "--number", min=20, help="How many words to hold out.")] = 5000,
-    seed: Annotated[int, typer.Option(help="Fixes the choice of words.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Fixes the choice of words.")] = 0,
     json: JsonOption = False,
 ) -> None:
     """Hold out words at random, train on the others, and compare the held-out words' vectors with the true ones.

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pbos.arrays import FloatMatrix
-from pbos.errors import FormatError, InputError
+from pbos.errors import FormatError, InputError, whole_number
 from pbos.files import PathLike, open_bytes, warn, write_whole
 from pbos.progress import progress as progress_bar
 from pbos.text import as_words
@@ -92,8 +92,7 @@ class WordVectors:
             limit: Read only this many rows.
             progress: Show a progress bar: True, False, or None for "only on a terminal".
         """
-        if limit is not None and limit < 1:
-            raise InputError(f"limit is {limit}; it has to be at least 1, or None for all rows")
+        limit = None if limit is None else whole_number("limit", limit, 1)
         rows = read_folder(Path(path), limit) if Path(path).is_dir() else read_file(path, limit, progress)
         vectors = cls.__new__(cls)
         vectors._fill(rows, limit)
