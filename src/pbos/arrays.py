@@ -18,13 +18,19 @@ def unit_rows(vectors: FloatMatrix, near_zero: float = NEAR_ZERO) -> FloatMatrix
     return units
 
 
-def cosines(left: FloatMatrix, right: FloatMatrix) -> npt.NDArray[np.float32]:
+def cosines(left: npt.ArrayLike, right: npt.ArrayLike) -> npt.NDArray[np.float32]:
     """Return the cosine of each row of one matrix with the same row of another; 0 where a row is (nearly) zero.
 
     >>> cosines(np.array([[1.0, 0.0], [0.0, 0.0]]), np.array([[1.0, 1.0], [1.0, 1.0]])).round(3).tolist()
     [0.707, 0.0]
     """
-    result: npt.NDArray[np.float32] = np.einsum("ij,ij->i", unit_rows(left), unit_rows(right))
+    try:
+        first, second = np.asarray(left, np.float32), np.asarray(right, np.float32)
+    except (TypeError, ValueError):
+        raise InputError("cosines needs two matrices of numbers") from None
+    if first.ndim != 2 or first.shape != second.shape:
+        raise InputError(f"cosines needs two matrices of the same shape, got {first.shape} and {second.shape}")
+    result: npt.NDArray[np.float32] = np.einsum("ij,ij->i", unit_rows(first), unit_rows(second))
     return result
 
 

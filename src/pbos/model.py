@@ -21,7 +21,7 @@ from pbos.segmenter import Segmenter
 from pbos.settings import MISSING, Missing, Spelling, check_choice
 from pbos.subword_vectors import SubwordVectors
 from pbos.subwords import Subwords
-from pbos.text import PackedStrings, as_words, encode, unpack_strings
+from pbos.text import PackedStrings, as_words, encode, is_missing, unpack_strings
 
 EMBEDDED = Path(__file__).parent / "data" / "english"
 QUERIES = 64  # compared with all words at a time
@@ -90,10 +90,11 @@ class Model(Segmenter):
         """
         if missing != "error":
             check_choice("missing", missing, MISSING)
-        if isinstance(words, str):
-            words, one = [words], True
+        if one := isinstance(words, str):
+            words = [words]
         else:
-            words, one = as_words(words, blank_missing=missing != "error"), False
+            one = is_missing(words)
+            words = as_words([words] if one else words, blank_missing=missing != "error")
         out = np.empty((len(words), self.dims), np.float32) if out is None else self._checked(out, len(words))
         if missing != "error" and not all(words):
             self._embed_present(words, out, threads, exact)
@@ -104,9 +105,13 @@ class Model(Segmenter):
         return out[0] if one else out
 
     def _checked(self, out: FloatMatrix, n_words: int) -> FloatMatrix:
+        expected = f"a C-contiguous float32 array of shape {(n_words, self.dims)}"
+        if not isinstance(out, np.ndarray):
+            raise InputError(f"out must be {expected}, got {type(out).__name__}")
         if out.shape != (n_words, self.dims) or out.dtype != np.float32 or not out.flags.c_contiguous:
-            expected = f"a C-contiguous float32 array of shape {(n_words, self.dims)}"
             raise InputError(f"out must be {expected}, got {out.dtype} {out.shape}")
+        if not out.flags.writeable:
+            raise InputError("out is read-only; pass an array that can be written")
         return out
 
     def _embed_present(self, words: list[str], out: FloatMatrix, threads: int | None, exact: bool) -> None:
@@ -171,7 +176,7 @@ class Model(Segmenter):
         The words asked about are left out. A word without any known subword has no neighbors.
 
         Args:
-            words: A word or a vector, for one list of neighbors; many words or a matrix of vectors, for a list each.
+            words: A word or a vector, for one list of neighbors; many words or vectors, for a list each.
             n: The number of neighbors.
             positive: Instead of `words`: words or vectors to add up. As in gensim, words count with length 1, and
                 vectors as they are.
@@ -190,7 +195,9 @@ class Model(Segmenter):
         if combined:
             groups = [(as_items(positive), as_items(negative))]
         else:
-            rows = [words] if one else words if getattr(words, "ndim", 0) == 2 else self._checked_words(words)
+            rows = as_items(words)
+            if not one and not any(is_vector(row) for row in rows):
+                rows = self._checked_words(rows)
             groups = [([row], []) for row in rows]
         if among is None:
             candidates = names = self.words
@@ -217,11 +224,21 @@ class Model(Segmenter):
         for sign, items in ((1, positive), (-1, negative)):
             for item in items:
                 is_word = isinstance(item, str)
-                vector = unit_rows(self.embed([item], exact=exact))[0] if is_word else np.asarray(item, np.float32)
-                if vector.shape != (self.dims,):
-                    raise InputError(f"expected a word or a vector of {self.dims} numbers, got shape {vector.shape}")
-                total += sign * vector
+                total += sign * (unit_rows(self.embed([item], exact=exact))[0] if is_word else self._vector(item))
         return total
+
+    def _vector(self, item: Any) -> npt.NDArray[np.float32]:
+        """Return a given vector as an array, or raise InputError if it is not one of this model's size."""
+        expected = f"expected a word or a vector of {self.dims} numbers"
+        try:
+            vector = np.asarray(item, np.float32)
+        except (TypeError, ValueError):
+            raise InputError(f"{expected}, got {type(item).__name__}") from None
+        if vector.shape != (self.dims,):
+            raise InputError(f"{expected}, got shape {vector.shape}" if vector.ndim else f"{expected}, got {item!r}")
+        if not np.isfinite(vector).all():
+            raise InputError("a vector contains NaN or infinity, so it has no neighbors; correct it or leave it out")
+        return vector
 
     @cached_property
     def _unit_words(self) -> FloatMatrix:  # (n_words, dims)
@@ -405,9 +422,22 @@ def is_item(item: Any) -> bool:
     return isinstance(item, str) or (getattr(item, "ndim", 0) == 1 and getattr(item.dtype, "kind", "") in "fiu")
 
 
+def is_vector(item: Any) -> bool:
+    """Return whether one of many items is meant as a vector and not as a word."""
+    return getattr(item, "ndim", 0) == 1 or isinstance(item, (list, tuple))
+
+
 def as_items(items: Any) -> list[Any]:
     """Return one word or vector, or many, as a list."""
-    return [] if items is None else [items] if is_item(items) else list(items)
+    if items is None or is_item(items):
+        return [] if items is None else [items]
+    if getattr(items, "ndim", 1) == 2:  # a matrix or a pandas DataFrame
+        return list(np.asarray(items))
+    if hasattr(items, "to_pylist"):  # Arrow
+        return list(items.to_pylist())
+    if isinstance(items, bytes) or getattr(items, "ndim", 1) == 0 or not isinstance(items, Iterable):
+        raise InputError(f"expected words or vectors, got {type(items).__name__}")
+    return list(items)
 
 
 def largest(values: npt.NDArray[np.float32], n: int) -> list[int]:
