@@ -156,6 +156,16 @@ def sibling(target: Path) -> Path:
 
 
 @contextmanager
+def errors_about(target: Path) -> Iterator[None]:
+    """Make errors of the system name the file that was requested, not a temporary one."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = str(target)
+        raise
+
+
+@contextmanager
 def write_whole(path: PathLike) -> Iterator[BinaryIO]:
     """Write a file that appears only when it is complete: a temporary sibling, synced, then renamed.
 
@@ -163,8 +173,10 @@ def write_whole(path: PathLike) -> Iterator[BinaryIO]:
     """
     target = Path(path)
     temporary = sibling(target)
+    with errors_about(target):
+        opened = temporary.open("xb")
     try:
-        with temporary.open("xb") as raw:
+        with opened as raw:
             with compressed(raw, target.suffix) as stream:
                 yield stream
             raw.flush()
@@ -202,7 +214,8 @@ def write_whole_folder(target: Path) -> Iterator[Path]:
     A folder that already exists stays until then. If the block raises, nothing is left behind.
     """
     temporary = sibling(target)
-    temporary.mkdir()
+    with errors_about(target):
+        temporary.mkdir()
     try:
         yield temporary
         for file in temporary.iterdir():
