@@ -69,7 +69,7 @@ class Model(Segmenter):
 
     def embed(
         self,
-        words: str | Iterable[str],
+        words: str | Iterable[str | None] | None,
         *,
         threads: int | None = None,
         out: FloatMatrix | None = None,
@@ -91,17 +91,17 @@ class Model(Segmenter):
         if missing != "error":
             check_choice("missing", missing, MISSING)
         if one := isinstance(words, str):
-            words = [words]
+            many = [words]
         else:
             one = is_missing(words)
-            words = as_words([words] if one else words, blank_missing=missing != "error")
-        out = np.empty((len(words), self.dims), np.float32) if out is None else self._checked(out, len(words))
-        if missing != "error" and not all(words):
-            self._embed_present(words, out, threads, exact)
+            many = as_words([words] if one else words, blank_missing=missing != "error")
+        out = np.empty((len(many), self.dims), np.float32) if out is None else self._checked(out, len(many))
+        if missing != "error" and not all(many):
+            self._embed_present(many, out, threads, exact)
         else:
-            self.subwords.embed(words, self.subword_vectors, out, threads)
+            self.subwords.embed(many, self.subword_vectors, out, threads)
             if exact:
-                self._put_given_vectors(words, out)
+                self._put_given_vectors(many, out)
         return out[0] if one else out
 
     def _checked(self, out: FloatMatrix, n_words: int) -> FloatMatrix:
@@ -153,14 +153,27 @@ class Model(Segmenter):
     @overload
     def neighbors(
         self,
-        words: Any = None,
+        words: list[str] | tuple[str, ...],
+        n: int = 10,
+        *,
+        among: Iterable[str] | None = None,
+        exact: bool = False,
+    ) -> list[Neighbors]: ...
+    @overload
+    def neighbors(
+        self,
+        words: None = None,
         n: int = 10,
         *,
         positive: Any = None,
         negative: Any = None,
         among: Iterable[str] | None = None,
         exact: bool = False,
-    ) -> Any: ...
+    ) -> Neighbors: ...
+    @overload
+    def neighbors(
+        self, words: Any, n: int = 10, *, among: Iterable[str] | None = None, exact: bool = False
+    ) -> Any: ...  # an array can be one vector or many
     def neighbors(
         self,
         words: Any = None,
