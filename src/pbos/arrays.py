@@ -21,8 +21,8 @@ def unit_rows(vectors: FloatMatrix, near_zero: float = NEAR_ZERO) -> FloatMatrix
 def cosines(left: npt.ArrayLike, right: npt.ArrayLike) -> npt.NDArray[np.float32]:
     """Return the cosine of each row of one matrix with the same row of another; 0 where a row is (nearly) zero.
 
-    >>> cosines(np.array([[1.0, 0.0], [0.0, 0.0]]), np.array([[1.0, 1.0], [1.0, 1.0]])).round(3).tolist()
-    [0.707, 0.0]
+    >>> cosines([[3, 4], [0, 0]], [[1, 0], [1, 0]])
+    array([0.6, 0. ], dtype=float32)
     """
     try:
         first, second = np.asarray(left, np.float32), np.asarray(right, np.float32)
