@@ -461,6 +461,7 @@ def test_convert(run, vectors):
         ("convert nowhere x.vec", "no such file or directory: nowhere"),
         ("convert v.vec x.what", "x.what"),
         ("convert v.vec no/x.vec", "no such file or directory: no/x.vec"),
+        ("embed x -o .", "is a directory: ."),
         ("embed x -o no/x.npy", "no such file or directory: no/x.npy"),
         ("explain x y --svg x.svg", "--svg draws one word; give a single one"),
         ("train bad.vec -o x", "bad.vec, line 3"),
@@ -534,6 +535,13 @@ def test_version_and_help(run):
 def pbos_process(*arguments, **options):
     command = [sys.executable, "-c", "from pbos.cli import main; main()", *map(str, arguments)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
+
+
+def test_output_is_utf8_whatever_the_system_prefers(model, tmp_path):
+    process = pbos_process("explain", "-m", tmp_path / model, "naïve", env={**os.environ, "PYTHONIOENCODING": "cp1252"})
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert out.decode("utf-8").splitlines() == str(pbos.load(tmp_path / model).explain("naïve")).splitlines()
 
 
 def test_help_imports_nothing_heavy():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import ctypes
+import errno
 import gzip
 import io
 import lzma
@@ -172,6 +173,8 @@ def write_whole(path: PathLike) -> Iterator[BinaryIO]:
     The suffix chooses the compression (.gz, .bz2, .xz, .zst). If the block raises, nothing is left behind.
     """
     target = Path(path)
+    if target.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(target))
     temporary = sibling(target)
     with errors_about(target):
         opened = temporary.open("xb")
