@@ -105,6 +105,13 @@ def test_exact_vectors():
     assert vectors[2].as_py() == model["low"].tolist()
 
 
+def test_a_table_needs_the_name_of_one(model, tmp_path):
+    parquet.write_table(pa.table({"word": ["low"]}), tmp_path / "in.parquet")
+    with pytest.raises(InputError, match=r"out\.txt is not the name of a table"):
+        embed_table(model, tmp_path / "in.parquet", tmp_path / "out.txt")
+    assert [path.name for path in tmp_path.iterdir()] == ["in.parquet"]
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
@@ -120,6 +127,7 @@ def test_exact_vectors():
         (pd.DataFrame({"word": ["a"]}), "expected a column of words, got DataFrame"),
         ("a", "expected a column of words, got str"),
         (["a", 1], "expected a column of words, got list"),
+        (["a\ud800"], "expected a column of words, got list .*surrogates not allowed"),
         (7, "expected a column of words, got int"),
     ],
 )

@@ -261,11 +261,30 @@ def test_neighbors(run, model):
     assert "1 word has no subword with a vector" in err
 
 
+def test_neighbors_of_a_word_that_has_only_its_given_vector(run, tmp_path):
+    words = ["high", "higher", "low", "lower", "slow"]
+    pbos.train((words, np.eye(5)), keep_targets=True, max_vectors=1).save(tmp_path / "m")
+    without = [word for word in words if not pbos.load("m")[word].any()]
+    _, _, err = run("neighbors", "-m", "m", *without)
+    assert f"{len(without)} words have no subword with a vector" in err
+    _, out, err = run("neighbors", "-m", "m", "--exact", "-n", 1, *without)
+    assert (len(out.splitlines()), err) == (len(without), "")
+
+
+@pytest.mark.parametrize(
+    "arguments", [["similarity", "high", ""], ["neighbors", "--positive", "high", "--positive", ""]]
+)
+def test_an_empty_argument(run, arguments):
+    code, out, err = run(*arguments)
+    assert (code, out, err) == (2, "", "pbos: argument 2: the word is empty; remove it\n")
+
+
 def test_neighbors_of_sums_among_words_of_ones_own(run, model, tmp_path):
     (tmp_path / "own.txt").write_text("highest\nslower\nlow\n")
     asked = ["--positive", "low", "--positive", "higher", "--negative", "high", "--exact"]
-    _, out, _ = run("neighbors", "-m", model, "-n", 2, *asked)
+    _, out, err = run("neighbors", "-m", model, "-n", 2, *asked)
     # The given vectors are orthogonal, and the words asked about are left out.
+    assert err == ""
     assert sorted(out.splitlines()) == [f"low + higher - high\t{word}\t0.000" for word in ("lower", "slow")]
     _, out, _ = run("neighbors", "-m", model, "--json", "--among", "own.txt", *asked[:-1])
     vectors = [(word, pbos.load("m")[word]) for word in ("low", "higher", "high", "highest", "slower")]
@@ -441,6 +460,10 @@ def test_convert(run, vectors):
         ("compress -m nowhere -o x", "no model folder at nowhere"),
         ("convert nowhere x.vec", "no such file or directory: nowhere"),
         ("convert v.vec x.what", "x.what"),
+        ("convert v.vec no/x.vec", "no such file or directory: no/x.vec"),
+        ("embed x -o .", "is a directory: ."),
+        ("embed x -o no/x.npy", "no such file or directory: no/x.npy"),
+        ("explain x y --svg x.svg", "--svg draws one word; give a single one"),
         ("train bad.vec -o x", "bad.vec, line 3"),
         ("segment -c bad.csv x", "bad.csv, line 2"),
         ("train v.vec --lam 0 -o x", 'lam must be a number above 0, or "auto", got 0.0'),
@@ -488,6 +511,7 @@ def test_bad_input_gets_one_sentence_and_code_2(run, counts, vectors, arguments,
         ("train v.vec -o x --solver magic", "'magic' is not one of: ridge, sgd"),
         ("train v.vec -o x --lam best", "'best' is not one of: auto, NUMBER"),
         ("convert v.vec x --format magic", "'magic' is not one of: word2vec, "),
+        ("train v.vec -o x --seed -1", "--seed"),
         ("compress -o x --dtype int4", "'int4' is not one of: float32, float16, int8"),
     ],
 )
@@ -511,6 +535,13 @@ def test_version_and_help(run):
 def pbos_process(*arguments, **options):
     command = [sys.executable, "-c", "from pbos.cli import main; main()", *map(str, arguments)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
+
+
+def test_output_is_utf8_whatever_the_system_prefers(model, tmp_path):
+    process = pbos_process("explain", "-m", tmp_path / model, "naïve", env={**os.environ, "PYTHONIOENCODING": "cp1252"})
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert out.decode("utf-8").splitlines() == str(pbos.load(tmp_path / model).explain("naïve")).splitlines()
 
 
 def test_help_imports_nothing_heavy():

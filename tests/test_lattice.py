@@ -317,8 +317,11 @@ def test_bad_input(boundaries):
         (lambda: segmenter.segment("a\ud800"), surrogate),
         (lambda: segmenter.entropy("a\ud800"), surrogate),
         (lambda: segmenter.segment("ab", 0), "n must be at least 1, got 0"),
-        (lambda: segmenter.sample("ab", -1), "must not be negative, got -1"),
-        (lambda: segmenter.sample(["ab"], -1), "must not be negative, got -1"),
+        (lambda: segmenter.segment("ab", "2"), "n must be a whole number, got '2'"),
+        (lambda: segmenter.segment("ab", threads=0), "threads must be at least 1, got 0"),
+        (lambda: segmenter.sample("ab", seed=-1), "seed must be at least 0, got -1"),
+        (lambda: segmenter.sample("ab", -1), "k must be at least 0, got -1"),
+        (lambda: segmenter.sample(["ab"], -1), "k must be at least 0, got -1"),
         (lambda: segmenter.sample(["ab", ""], 2), "word 1 is an empty string"),
         (lambda: segmenter.lattice(3), "expected words"),
     ]:

@@ -94,14 +94,26 @@ def test_nothing_in_nothing_out(small):
     assert small.embed([], missing="zeros").shape == (0, 24)
 
 
+@pytest.mark.parametrize("word", [None, float("nan"), ""])
+def test_one_missing_word(small, word):
+    with pytest.raises(InputError, match=r"^word 0 is (missing|an empty string)"):
+        small.embed(word)
+    vector = small.embed(word, missing="zeros")
+    assert vector.shape == (24,)
+    assert not vector.any()
+
+
 def test_out(small):
     out = np.full((2, 24), np.nan, np.float32)
     assert small.embed(["abc", UNKNOWN], out=out) is out
     assert np.array_equal(out, small.embed(["abc", UNKNOWN]))
-    wrong = [np.zeros((3, 24), np.float32), np.zeros((2, 24)), np.zeros((24, 2), np.float32).T]
+    wrong = [np.zeros((3, 24), np.float32), np.zeros((2, 24)), np.zeros((24, 2), np.float32).T, [0.0]]
     for bad in wrong:
         with pytest.raises(InputError, match=r"out must be a C-contiguous float32 array of shape \(2, 24\), got"):
             small.embed(["abc", "cab"], out=bad)
+    out.flags.writeable = False
+    with pytest.raises(InputError, match="out is read-only"):
+        small.embed(["abc", "cab"], out=out)
 
 
 def test_words_without_a_known_subword(model):
@@ -392,15 +404,35 @@ def test_neighbors_are_those_of_gensim(model, vectors, exact):
         assert_near(model.neighbors(positive=positive, negative=negative, n=8, exact=exact), expected)
 
 
+def test_neighbors_of_vectors_in_any_form(small):
+    arrow, pandas = pytest.importorskip("pyarrow"), pytest.importorskip("pandas")
+    vectors = small.embed(["abc", "cab"])
+    expected = small.neighbors(vectors, 3)
+    for form in (list(vectors), vectors.tolist(), tuple(vectors), pandas.DataFrame(vectors), vectors.astype(object)):
+        assert small.neighbors(form, 3) == expected
+    assert small.neighbors([vectors[0], "cab"], 3) == [expected[0], small.neighbors(["abc", "cab"], 3)[1]]
+    for words in (arrow.array(["abc", "cab"]), pandas.Series(["abc", "cab"]), (word for word in ("abc", "cab"))):
+        assert small.neighbors(positive=words, n=3) == small.neighbors(positive=["abc", "cab"], n=3)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ({}, "neighbors needs words or vectors, or positive and negative ones, not both"),
         ({"words": "a", "positive": ["b"]}, "not both"),
-        ({"words": "a", "n": -1}, "n must not be negative, got -1"),
+        ({"words": "a", "n": -1}, "n must be at least 0, got -1"),
+        ({"words": "a", "n": 1.5}, "n must be a whole number, got 1.5"),
         ({"words": np.zeros(3)}, r"expected a word or a vector of 24 numbers, got shape \(3,\)"),
         ({"words": np.zeros((2, 3))}, r"expected a word or a vector of 24 numbers, got shape \(3,\)"),
         ({"positive": [np.zeros(3)]}, r"got shape \(3,\)"),
+        ({"words": np.full(24, np.nan)}, "contains NaN or infinity"),
+        ({"words": np.array([["a"]])}, "expected a word or a vector of 24 numbers, got ndarray"),
+        ({"words": 3}, "expected words or vectors, got int"),
+        ({"words": b"a"}, "expected words or vectors, got bytes"),
+        ({"words": np.array("a")}, "expected words or vectors, got ndarray"),
+        ({"positive": 3}, "expected words or vectors, got int"),
+        ({"positive": ["a", None]}, "expected a word or a vector of 24 numbers, got None"),
+        ({"positive": [("a", 2.0)]}, "expected a word or a vector of 24 numbers, got tuple"),
         ({"words": ["a", ""]}, "word 1 is an empty string"),
         ({"words": ["a", None]}, "word 1 is missing"),
         ({"words": "a", "among": ["a", ""]}, "word 1 is an empty string"),
@@ -565,8 +597,9 @@ def test_dims_keep_the_largest_part(model, vectors):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"dims": 0}, "dims must be between 1 and the model's 24, got 0"),
-        ({"dims": 25}, "got 25"),
+        ({"dims": 0}, "dims must be at least 1, got 0"),
+        ({"dims": 2.5}, "dims must be a whole number, got 2.5"),
+        ({"dims": 25}, "dims must be between 1 and the model's 24, got 25"),
         ({"dtype": "int4"}, "unknown dtype 'int4'"),
         ({"min_vector_words": 0}, "min_vector_words must be at least 1, got 0"),
         ({"min_vector_words": 1000}, "min_vector_words 1000 leaves no subword; use a smaller number"),
@@ -591,3 +624,19 @@ def test_all_halves_are_read_right():
     one = np.array([0, 1]), np.array([0], np.int32), np.array([1], np.float32)
     compose(*one, halves[None].view(np.uint16), out)
     assert np.array_equal(out[0], halves.astype(np.float32))
+
+
+# Cosines --------------------------------------------------------------------------------------------------------------
+
+
+def test_cosines_of_any_numbers():
+    for left in ([[3, 4], [0, 0]], np.array([[3, 4], [0, 0]]), np.array([[3.0, 4.0], [0.0, 0.0]])):
+        found = pbos.cosines(left, [[1, 0], [1, 0]])
+        assert found.dtype == np.float32
+        assert found.tolist() == pytest.approx([0.6, 0])
+
+
+@pytest.mark.parametrize("bad", [[1.0, 2.0], [[1.0, 2.0, 3.0]], [["a", "b"]], [[1.0, 2.0], [3.0, 4.0]]])
+def test_matrices_without_cosines(bad):
+    with pytest.raises(InputError, match="cosines needs two matrices of"):
+        pbos.cosines(bad, np.zeros((1, 2)))

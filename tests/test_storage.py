@@ -293,11 +293,20 @@ def test_saving_replaces_a_model_but_nothing_else(model, tmp_path):
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "thesis.txt").write_text("x")
     (tmp_path / "file").write_text("x")
-    for place, message in (("other", "other content"), ("file", "is a file"), ("no/where", "does not exist")):
+    model.save(tmp_path / "noted")
+    (tmp_path / "noted" / "thesis.txt").write_text("x")
+    noted = "contains thesis.txt, which is not part of a pbos model"
+    for place, message in (
+        ("other", "other content"),
+        ("noted", noted),
+        ("file", "is a file"),
+        ("no/where", "does not exist"),
+    ):
         with pytest.raises(ModelError, match=message):
             model.save(tmp_path / place)
     assert (tmp_path / "other" / "thesis.txt").read_text() == "x"
-    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["empty", "file", "m", "other"]
+    assert (tmp_path / "noted" / "thesis.txt").read_text() == "x"
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["empty", "file", "m", "noted", "other"]
 
 
 def test_a_model_in_use_can_be_replaced(model, tmp_path):

@@ -75,7 +75,9 @@ def test_other_containers_of_words(model):
         assert torch.equal(embedding(words), embedding(WORDS))
 
 
-@pytest.mark.parametrize("words", ["higher", ["higher", ""], ["higher", 1], [["higher"], "low"], [["a"], [1]], [1]])
+@pytest.mark.parametrize(
+    "words", ["higher", ["higher", ""], ["higher", 1], [["higher"], "low"], [["a"], [1]], [1], [None], 5]
+)
 def test_what_is_no_word_gets_one_sentence(model, words):
     with pytest.raises(InputError):
         PbosEmbedding(model)(words)

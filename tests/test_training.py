@@ -195,7 +195,7 @@ def test_min_vector_words_keeps_subwords_of_enough_words(real):
 
 
 def test_words_that_become_equal_are_dropped_with_a_warning():
-    with pytest.warns(PbosWarning, match="1 words equal an earlier one after casefold normalization and are dropped"):
+    with pytest.warns(PbosWarning, match="1 word equals an earlier one after casefold normalization and is dropped"):
         model = pbos.train((["The", "the", "a"], np.eye(3)), preset="pbos", normalization="casefold", epochs=300)
     assert model.words == ["the", "a"]
     assert model["THE"] == pytest.approx([1, 0, 0], abs=0.05)
@@ -219,6 +219,13 @@ def test_limit_takes_the_first_words(real, tmp_path):
         ({"preset": "nope"}, "unknown preset 'nope'; choose one of: default, pbos, pbos-n, bos"),
         ({"heldout": 1.0}, "heldout must be at least 0 and below 1, got 1.0"),
         ({"heldout": 0.9}, "holding out 0.9 of 2 words would leave none to train on"),
+        ({"heldout": "x"}, "heldout must be at least 0 and below 1, got x"),
+        ({"limit": 0}, "limit must be at least 1, got 0"),
+        ({"limit": -1}, "limit must be at least 1, got -1"),
+        ({"limit": "5"}, "limit must be a whole number, got '5'"),
+        ({"seed": -1}, "seed must be at least 0, got -1"),
+        ({"seed": None}, "seed must be a whole number, got None"),
+        ({"threads": "2"}, "threads must be a whole number, got '2'"),
         ({"threads": 0}, "threads must be at least 1, got 0"),
         ({"min_len": 9}, "no subword of at least 9 characters is in 1 or more training words"),
         ({"min_vector_words": 9}, "no subword of at least 1 characters is in 9 or more training words"),
@@ -229,6 +236,18 @@ def test_limit_takes_the_first_words(real, tmp_path):
 def test_what_cannot_be_trained(options, message):
     with pytest.raises(InputError, match=message):
         pbos.train((["ab", "ba"], np.eye(2)), **options)
+
+
+def test_no_words():
+    with pytest.raises(InputError, match="there are no words to train on"):
+        pbos.train(([], np.zeros((0, 3))))
+
+
+def test_settings_can_be_numpy_numbers(tmp_path):
+    numbers = {"max_len": np.int64(2), "lam": np.float32(0.5), "merge": np.bool_(True), "seed": np.int64(1)}
+    pbos.train((["ab", "ba"], np.eye(2)), **numbers).save(tmp_path / "model")
+    info = pbos.load(tmp_path / "model").info
+    assert (info["max_len"], info["lam"], info["merge"], info["training"]["seed"]) == (2, 0.5, True, 1)
 
 
 # The default ----------------------------------------------------------------------------------------------------------

@@ -328,7 +328,7 @@ def test_limit(tmp_path, name):
     assert WordVectors.read(tmp_path / name, limit=2).words == ["a", "b"]
     assert WordVectors.read(tmp_path / name, limit=2).vectors.tolist() == [[1, 2], [3, 4]]
     assert WordVectors.read(tmp_path / name, limit=9).words == ["a", "b", "c"]
-    with pytest.raises(InputError, match="limit is 0; it has to be at least 1"):
+    with pytest.raises(InputError, match="limit must be at least 1, got 0"):
         WordVectors.read(tmp_path / name, limit=0)
 
 

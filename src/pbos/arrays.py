@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from pbos.errors import InputError
+from pbos.errors import InputError, whole_number
 
 FloatMatrix = npt.NDArray[np.float32]
 NEAR_ZERO = 1e-6  # a vector no longer than this has no direction
@@ -18,20 +18,26 @@ def unit_rows(vectors: FloatMatrix, near_zero: float = NEAR_ZERO) -> FloatMatrix
     return units
 
 
-def cosines(left: FloatMatrix, right: FloatMatrix) -> npt.NDArray[np.float32]:
+def cosines(left: npt.ArrayLike, right: npt.ArrayLike) -> npt.NDArray[np.float32]:
     """Return the cosine of each row of one matrix with the same row of another; 0 where a row is (nearly) zero.
 
-    >>> cosines(np.array([[1.0, 0.0], [0.0, 0.0]]), np.array([[1.0, 1.0], [1.0, 1.0]])).round(3).tolist()
-    [0.707, 0.0]
+    >>> cosines([[3, 4], [0, 0]], [[1, 0], [1, 0]])
+    array([0.6, 0. ], dtype=float32)
     """
-    result: npt.NDArray[np.float32] = np.einsum("ij,ij->i", unit_rows(left), unit_rows(right))
+    try:
+        first, second = np.asarray(left, np.float32), np.asarray(right, np.float32)
+    except (TypeError, ValueError):
+        raise InputError("cosines needs two matrices of numbers") from None
+    if first.ndim != 2 or first.shape != second.shape:
+        raise InputError(f"cosines needs two matrices of the same shape, got {first.shape} and {second.shape}")
+    result: npt.NDArray[np.float32] = np.einsum("ij,ij->i", unit_rows(first), unit_rows(second))
     return result
 
 
 def principal_components(vectors: FloatMatrix, n: int) -> FloatMatrix:
     """Return the first n principal components of vectors, not centered, as columns: (dims, n)."""
     dims = vectors.shape[1]
-    if not 1 <= n <= dims:
+    if whole_number("dims", n, 1) > dims:
         raise InputError(f"dims must be between 1 and the model's {dims}, got {n}")
     _, directions = np.linalg.eigh(vectors.T.astype(np.float64) @ vectors)
     largest = directions[:, ::-1][:, :n]

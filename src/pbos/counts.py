@@ -27,7 +27,7 @@ WORD_NAMES = ("word", "words", "token", "form", "wordform", "lemma", "term", "ty
 COUNT_NAMES = ("count", "counts", "freq", "frequency", "n", "occurrences")
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False, init=False)
 class WordCounts:
     """Words and their counts, in the order given. The counts of equal words are added up.
 
@@ -42,10 +42,10 @@ class WordCounts:
     words: list[str]
     counts: npt.NDArray[np.float64]
 
-    def __post_init__(self) -> None:
-        words, counts = add_up(as_words(self.words), np.asarray(self.counts))
-        object.__setattr__(self, "words", words)
-        object.__setattr__(self, "counts", counts)
+    def __init__(self, words: Iterable[str], counts: npt.ArrayLike) -> None:
+        kept, totals = add_up(as_words(words), np.asarray(counts))
+        object.__setattr__(self, "words", kept)
+        object.__setattr__(self, "counts", totals)
 
     @classmethod
     def of(cls, source: Any) -> WordCounts:

@@ -13,8 +13,10 @@ UserWarning
 
 from __future__ import annotations
 
+import operator
 import sys
 import warnings
+from typing import Any
 
 
 class PbosError(Exception):
@@ -50,3 +52,14 @@ def warn(message: str) -> None:
     while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] == "pbos":
         level, frame = level + 1, frame.f_back
     warnings.warn(message, PbosWarning, stacklevel=level)
+
+
+def whole_number(name: str, value: Any, least: int) -> int:
+    """Return an argument as an int, or raise InputError if it is not a whole number of at least `least`."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise InputError(f"{name} must be a whole number, got {value!r}") from None
+    if number < least:
+        raise InputError(f"{name} must be at least {least}, got {number}")
+    return number

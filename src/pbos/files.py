@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import ctypes
+import errno
 import gzip
 import io
 import lzma
@@ -147,15 +148,29 @@ def sibling(target: Path) -> Path:
 
 
 @contextmanager
+def errors_about(target: Path) -> Iterator[None]:
+    """Make errors of the system name the file that was requested, not a temporary one."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = str(target)
+        raise
+
+
+@contextmanager
 def write_whole(path: PathLike) -> Iterator[BinaryIO]:
     """Write a file that appears only when it is complete: a temporary sibling, synced, then renamed.
 
     The suffix chooses the compression (.gz, .bz2, .xz, .zst). If the block raises, nothing is left behind.
     """
     target = Path(path)
+    if target.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(target))
     temporary = sibling(target)
+    with errors_about(target):
+        opened = temporary.open("xb")
     try:
-        with temporary.open("xb") as raw:
+        with opened as raw:
             with compressed(raw, target.suffix) as stream:
                 yield stream
             raw.flush()
@@ -193,7 +208,8 @@ def write_whole_folder(target: Path) -> Iterator[Path]:
     A folder that already exists stays until then. If the block raises, nothing is left behind.
     """
     temporary = sibling(target)
-    temporary.mkdir()
+    with errors_about(target):
+        temporary.mkdir()
     try:
         yield temporary
         for file in temporary.iterdir():

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from pbos import storage
 from pbos.arrays import FloatMatrix, cosines, principal_components, unit_rows
-from pbos.errors import InputError, ModelError
+from pbos.errors import InputError, ModelError, whole_number
 from pbos.explanation import Explanation
 from pbos.index import SubwordIndex
 from pbos.lattice import Lattice
@@ -21,7 +21,7 @@ from pbos.segmenter import Segmenter
 from pbos.settings import MISSING, Missing, Spelling, check_choice
 from pbos.subword_vectors import SubwordVectors
 from pbos.subwords import Subwords
-from pbos.text import PackedStrings, as_words, encode, unpack_strings
+from pbos.text import PackedStrings, as_words, encode, is_missing, unpack_strings
 
 ENGLISH = Path(__file__).parent / "data" / "english"
 QUERIES = 64  # compared with all words at a time
@@ -69,7 +69,7 @@ class Model(Segmenter):
 
     def embed(
         self,
-        words: str | Iterable[str],
+        words: str | Iterable[str | None] | None,
         *,
         threads: int | None = None,
         out: FloatMatrix | None = None,
@@ -90,25 +90,30 @@ class Model(Segmenter):
         """
         if missing != "error":
             check_choice("missing", missing, MISSING)
-        if isinstance(words, str):
-            words, one = [words], True
+        if one := isinstance(words, str):
+            many = [words]
         else:
-            words, one = as_words(words, blank_missing=missing != "error"), False
-        out = np.empty((len(words), self.dims), np.float32) if out is None else self._checked(out, len(words))
-        blank = [] if missing == "error" else [at for at, word in enumerate(words) if not word]
+            one = is_missing(words)
+            many = as_words([words] if one else words, blank_missing=missing != "error")
+        out = np.empty((len(many), self.dims), np.float32) if out is None else self._checked(out, len(many))
+        blank = [] if missing == "error" else [at for at, word in enumerate(many) if not word]
         if blank:
-            words = [word or " " for word in words]  # any word will do: its vector is set to zero below
-        self.subwords.embed(words, self.subword_vectors, out, threads)
+            many = [word or " " for word in many]  # any word will do: its vector is set to zero below
+        self.subwords.embed(many, self.subword_vectors, out, threads)
         if exact:
-            self._put_given_vectors(words, out)
+            self._put_given_vectors(many, out)
         if blank:
             out[blank] = 0
         return out[0] if one else out
 
     def _checked(self, out: FloatMatrix, n_words: int) -> FloatMatrix:
+        expected = f"a C-contiguous float32 array of shape {(n_words, self.dims)}"
+        if not isinstance(out, np.ndarray):
+            raise InputError(f"out must be {expected}, got {type(out).__name__}")
         if out.shape != (n_words, self.dims) or out.dtype != np.float32 or not out.flags.c_contiguous:
-            expected = f"a C-contiguous float32 array of shape {(n_words, self.dims)}"
             raise InputError(f"out must be {expected}, got {out.dtype} {out.shape}")
+        if not out.flags.writeable:
+            raise InputError("out is read-only; pass an array that can be written")
         return out
 
     def _put_given_vectors(self, words: list[str], out: FloatMatrix) -> None:
@@ -145,14 +150,27 @@ class Model(Segmenter):
     @overload
     def neighbors(
         self,
-        words: Any = None,
+        words: list[str] | tuple[str, ...],
+        n: int = 10,
+        *,
+        among: Iterable[str] | None = None,
+        exact: bool = False,
+    ) -> list[Neighbors]: ...
+    @overload
+    def neighbors(
+        self,
+        words: None = None,
         n: int = 10,
         *,
         positive: Any = None,
         negative: Any = None,
         among: Iterable[str] | None = None,
         exact: bool = False,
-    ) -> Any: ...
+    ) -> Neighbors: ...
+    @overload
+    def neighbors(
+        self, words: Any, n: int = 10, *, among: Iterable[str] | None = None, exact: bool = False
+    ) -> Any: ...  # an array can be one vector or many
     def neighbors(
         self,
         words: Any = None,
@@ -168,7 +186,7 @@ class Model(Segmenter):
         The words asked about are left out. A word without any known subword has no neighbors.
 
         Args:
-            words: A word or a vector, for one list of neighbors; many words or a matrix of vectors, for a list each.
+            words: A word or a vector, for one list of neighbors; many words or vectors, for a list each.
             n: The number of neighbors.
             positive: Instead of `words`: words or vectors to add up. As in gensim, words count with length 1, and
                 vectors as they are.
@@ -179,8 +197,7 @@ class Model(Segmenter):
         >>> load().neighbors(positive=["king", "woman"], negative=["man"], n=1)[0][0]
         'queen'
         """
-        if n < 0:
-            raise InputError(f"n must not be negative, got {n}")
+        n = whole_number("n", n, 0)
         combined = positive is not None or negative is not None
         if combined == (words is not None):
             raise InputError("neighbors needs words or vectors, or positive and negative ones, not both")
@@ -188,7 +205,9 @@ class Model(Segmenter):
         if combined:
             groups = [(as_items(positive), as_items(negative))]
         else:
-            rows = [words] if one else words if getattr(words, "ndim", 0) == 2 else self._checked_words(words)
+            rows = as_items(words)
+            if not one and not any(is_vector(row) for row in rows):
+                rows = self._checked_words(rows)
             groups = [([row], []) for row in rows]
         if among is None:
             candidates = names = self.words
@@ -215,11 +234,21 @@ class Model(Segmenter):
         for sign, items in ((1, positive), (-1, negative)):
             for item in items:
                 is_word = isinstance(item, str)
-                vector = unit_rows(self.embed([item], exact=exact))[0] if is_word else np.asarray(item, np.float32)
-                if vector.shape != (self.dims,):
-                    raise InputError(f"expected a word or a vector of {self.dims} numbers, got shape {vector.shape}")
-                total += sign * vector
+                total += sign * (unit_rows(self.embed([item], exact=exact))[0] if is_word else self._vector(item))
         return total
+
+    def _vector(self, item: Any) -> npt.NDArray[np.float32]:
+        """Return a given vector as an array, or raise InputError if it is not one of this model's size."""
+        expected = f"expected a word or a vector of {self.dims} numbers"
+        try:
+            vector = np.asarray(item, np.float32)
+        except (TypeError, ValueError):
+            raise InputError(f"{expected}, got {type(item).__name__}") from None
+        if vector.shape != (self.dims,):
+            raise InputError(f"{expected}, got shape {vector.shape}" if vector.ndim else f"{expected}, got {item!r}")
+        if not np.isfinite(vector).all():
+            raise InputError("a vector contains NaN or infinity, so it has no neighbors; correct it or leave it out")
+        return vector
 
     @cached_property
     def _unit_words(self) -> FloatMatrix:  # (n_words, dims)
@@ -284,8 +313,7 @@ class Model(Segmenter):
             dtype: Store the vectors as float32, float16 or int8 (with a scale for each row).
             dims: Project onto this many principal components of the training words' vectors.
         """
-        if min_vector_words < 1:
-            raise InputError(f"min_vector_words must be at least 1, got {min_vector_words}")
+        min_vector_words = whole_number("min_vector_words", min_vector_words, 1)
         index, vectors, targets = self.index, self.subword_vectors, self._target_vectors
         if min_vector_words > 1:
             keep = self.subwords.count_words(encode(self.words, self.spelling)) >= min_vector_words
@@ -403,9 +431,22 @@ def is_item(item: Any) -> bool:
     return isinstance(item, str) or (getattr(item, "ndim", 0) == 1 and getattr(item.dtype, "kind", "") in "fiu")
 
 
+def is_vector(item: Any) -> bool:
+    """Return whether one of many items is meant as a vector and not as a word."""
+    return getattr(item, "ndim", 0) == 1 or isinstance(item, (list, tuple))
+
+
 def as_items(items: Any) -> list[Any]:
     """Return one word or vector, or many, as a list."""
-    return [] if items is None else [items] if is_item(items) else list(items)
+    if items is None or is_item(items):
+        return [] if items is None else [items]
+    if getattr(items, "ndim", 1) == 2:  # a matrix or a pandas DataFrame
+        return list(np.asarray(items))
+    if hasattr(items, "to_pylist"):  # Arrow
+        return list(items.to_pylist())
+    if isinstance(items, bytes) or getattr(items, "ndim", 1) == 0 or not isinstance(items, Iterable):
+        raise InputError(f"expected words or vectors, got {type(items).__name__}")
+    return list(items)
 
 
 def largest(values: npt.NDArray[np.float32], n: int) -> list[int]:

@@ -99,7 +99,7 @@ class Segmenter:
                     f"min_prob_words {min_prob_words} leaves single characters only; use a smaller number or more words"
                 )
             index = index.pruned(index.probs > 0)
-        return cls(Subwords(index, spelling).fitted(words, word_counts, em_rounds), spelling)
+        return Segmenter(Subwords(index, spelling).fitted(words, word_counts, em_rounds), spelling)
 
     def _each(self, words: str | Iterable[str], function: Callable[[str], Result]) -> Result | list[Result]:
         """Apply a function to one word, or to each of many."""
@@ -149,7 +149,7 @@ class Segmenter:
             threads: The number of threads; None for one per core.
         """
         if isinstance(words, str):
-            return self.subwords.segment([words], n)[0]
+            return self.subwords.segment([words], n, threads)[0]
         return self.subwords.segment(as_words(words), n, threads)
 
     @overload
@@ -172,7 +172,7 @@ class Segmenter:
             threads: The number of threads; None for one per core.
         """
         if isinstance(words, str):
-            return self.subwords.sample([words], k, seed)[0]
+            return self.subwords.sample([words], k, seed, threads=threads)[0]
         return self.subwords.sample(as_words(words), k, seed, threads=threads)
 
     @overload

@@ -6,9 +6,10 @@ import difflib
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
+from numbers import Real
 from typing import Any, Literal, TypedDict, get_args
 
-from pbos.errors import InputError
+from pbos.errors import InputError, whole_number
 
 Normalization = Literal["NFC", "NFKC", "casefold", "none"]
 Weighting = Literal["posterior", "uniform", "both"]
@@ -30,6 +31,18 @@ def check_choice(name: str, value: Any, choices: Iterable[str]) -> None:
         raise InputError(f"unknown {name} {value!r}; choose one of: {', '.join(choices)}")
 
 
+def check_setting(name: str, kind: str, value: Any, choices: tuple[str, ...]) -> None:
+    """Raise InputError if a setting is not of its kind, which is the annotation of its field."""
+    if choices:
+        check_choice(name, value, choices)
+    elif kind == "bool" and not isinstance(value, bool):
+        raise InputError(f"{name} must be True or False, got {value!r}")
+    elif kind == "int" or (kind == "int | None" and value is not None):
+        whole_number(name, value, 0 if name == "em_rounds" else 1)
+    elif kind == "float" and not isinstance(value, Real):
+        raise InputError(f"{name} must be a number, got {value!r}")
+
+
 @dataclass(frozen=True)
 class Spelling:
     """How a word becomes subwords and weights; stored in the model file."""
@@ -48,10 +61,13 @@ class Spelling:
 
     def __post_init__(self) -> None:
         for one in fields(self):
-            if one.metadata["choices"]:
-                check_choice(one.name, getattr(self, one.name), one.metadata["choices"])
-        if self.min_len < 1 or (self.max_len is not None and self.max_len < self.min_len):
-            raise InputError(f"need 1 <= min_len <= max_len, got min_len {self.min_len} and max_len {self.max_len}")
+            value = getattr(self, one.name)
+            if getattr(value, "shape", None) == ():  # a NumPy scalar, which JSON cannot store
+                value = value.item()
+                object.__setattr__(self, one.name, value)
+            check_setting(one.name, str(one.type), value, one.metadata["choices"])
+        if self.max_len is not None and self.max_len < self.min_len:
+            raise InputError(f"max_len must be at least min_len, got min_len {self.min_len} and max_len {self.max_len}")
         if not 1e-37 < self.unseen_char_prob <= 1:
             raise InputError(f"unseen_char_prob must be above 1e-37 and at most 1, got {self.unseen_char_prob}")
         if not (0 < self.start_weight < math.inf and 0 < self.end_weight < math.inf):
@@ -84,11 +100,6 @@ class Preset(Spelling):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        at_least = {"min_prob_words": 1, "em_rounds": 0, "min_vector_words": 1, "epochs": 1, "max_vectors": 1}
-        for name, least in at_least.items():
-            value = getattr(self, name)
-            if value is not None and value < least:
-                raise InputError(f"{name} must be at least {least}, got {value}")
         if not self.lr > 0:
             raise InputError(f"lr must be above 0, got {self.lr}")
         if self.lam != "auto" and not (isinstance(self.lam, (int, float)) and 0 < self.lam < math.inf):

@@ -94,8 +94,11 @@ def check_writable(path: str | os.PathLike[str]) -> None:
     if not os.access(target.parent, os.W_OK):
         raise ModelError(f"cannot save to {path}: no permission to write in {target.parent}")
     if target.is_dir():
-        if any(target.iterdir()) and not is_model(target):
+        names = {entry.name for entry in target.iterdir()}
+        if names and not is_model(target):
             raise ModelError(f"{path} is a folder with other content, not a pbos model; choose another path")
+        if others := sorted(names - {TENSORS, CONFIG, CARD}):
+            raise ModelError(f"{path} contains {others[0]}, which is not part of a pbos model; choose another path")
     elif target.exists():
         raise ModelError(f"{path} is a file; a pbos model is a folder, choose another path")
 

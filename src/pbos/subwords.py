@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pbos.arrays import FloatMatrix
-from pbos.errors import InputError
+from pbos.errors import InputError, whole_number
 from pbos.index import SubwordIndex, probabilities
 from pbos.kernels.embed import embed_words
 from pbos.kernels.paths import count_letters, segmentations_of_words
@@ -104,7 +104,7 @@ class Subwords:
 
     def embed(self, words: list[str], vectors: SubwordVectors, out: FloatMatrix, threads: int | None = None) -> None:
         """Write the vectors of words into out, (n_words, dims); a word that is repeated is embedded once per chunk."""
-        if len(words) == 1:
+        if len(words) == 1 and threads is None:
             return self._embed_distinct(words, 0, vectors, out)
 
         def embed_chunk(chunk: slice) -> None:
@@ -130,8 +130,7 @@ class Subwords:
 
     def segment(self, words: list[str], n: int, threads: int | None = None) -> list[list[Segmentation]]:
         """Return the n most probable segmentations of each word, best first."""
-        if n < 1:
-            raise InputError(f"n must be at least 1, got {n}")
+        n = whole_number("n", n, 1)
 
         def segment_chunk(chunk: slice) -> list[list[Segmentation]]:
             return self._segmentations(words[chunk], chunk.start, n)
@@ -146,11 +145,10 @@ class Subwords:
         The draws depend on the seed and on the position of the word, which starts at `first`. Give batches of a
         multiple of SMALL_CHUNK words the same seed and their own `first` to draw what one call would.
         """
-        if k < 0:
-            raise InputError(f"the number of samples must not be negative, got {k}")
+        k = whole_number("k", k, 0)
+        entropy = np.random.SeedSequence(None if seed is None else whole_number("seed", seed, 0)).entropy
         if k == 0:
             return [[] for _ in words]
-        entropy = np.random.SeedSequence(seed).entropy
 
         def sample_chunk(at: int) -> list[list[Segmentation]]:
             random = np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=(first + at,)))

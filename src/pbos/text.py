@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import reprlib
 import unicodedata
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
@@ -55,11 +56,11 @@ def as_words(words: Any, *, blank_missing: bool = False, what: str = "word") -> 
     """
     if isinstance(words, (str, bytes)):
         raise InputError(f"expected a list of {what}s, got one string: {words!r}; put it in a list")
+    if getattr(words, "ndim", 1) != 1:  # as for a pandas DataFrame, which would be its columns' names
+        raise InputError(f"expected a one-dimensional array of {what}s, got shape {words.shape}")
     if hasattr(words, "to_pylist"):  # Arrow arrays and chunked arrays
         words = words.to_pylist()
     elif hasattr(words, "tolist"):  # NumPy arrays, pandas series and indexes
-        if getattr(words, "ndim", 1) != 1:
-            raise InputError(f"expected a one-dimensional array of {what}s, got shape {words.shape}")
         words = words.tolist()
     elif not isinstance(words, Iterable):
         raise InputError(f"expected {what}s (a list or column of str), got {type(words).__name__}")
@@ -72,7 +73,8 @@ def as_words(words: Any, *, blank_missing: bool = False, what: str = "word") -> 
                 raise InputError(f"{what} {position} is missing ({word!r}); {DROP_MISSING.format(what)}")
             result[position] = ""
         elif not isinstance(word, str):
-            raise InputError(f"{what} {position} is not a str but {type(word).__name__}: {word!r}")
+            shown = " ".join(reprlib.repr(word).split())  # in one line, even for arrays
+            raise InputError(f"{what} {position} is not a str but {type(word).__name__}: {shown}")
     return [str(word) for word in result]  # subclasses of str (NumPy's str_)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from pbos.errors import InputError
+from pbos.errors import whole_number
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -17,9 +17,7 @@ def thread_count(threads: int | None) -> int:
     """Return the number of threads to use: as requested, or one per core available to this process."""
     if threads is None:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if threads < 1:
-        raise InputError(f"threads must be at least 1, got {threads}")
-    return threads
+    return whole_number("threads", threads, 1)
 
 
 def in_threads(function: Callable[[Item], Result], items: Iterable[Item], threads: int | None) -> list[Result]:

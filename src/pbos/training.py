@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
+from numbers import Real
 from os import PathLike
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,7 +14,7 @@ import numpy.typing as npt
 
 from pbos.arrays import FloatMatrix, cosines, unit_rows
 from pbos.counts import WordCounts
-from pbos.errors import InputError, warn
+from pbos.errors import InputError, warn, whole_number
 from pbos.index import SubwordIndex, count_subwords
 from pbos.kernels.sgd import NO_NORM
 from pbos.model import Model
@@ -69,8 +70,11 @@ def train(
     [1.0, 1.0]
     """
     recipe = Preset.named(preset, settings, others=inspect.signature(train).parameters)
+    seed, limit = whole_number("seed", seed, 0), None if limit is None else whole_number("limit", limit, 1)
     run = Run(recipe, seed, threads, solver_device(device, recipe), progress)
     given = read_vectors(vectors, limit, progress)
+    if not len(given):
+        raise InputError("there are no words to train on; pass the vectors of at least one word")
     words, targets = unique_words(given, recipe)
     table = WordCounts.from_ranks(words) if counts is None else WordCounts.of(counts).normalized(recipe.normalization)
     warn_if_unrelated(table, words)
@@ -152,7 +156,8 @@ def unique_words(given: WordVectors, recipe: Preset) -> tuple[list[str], FloatMa
     if len(first) == len(words):
         return words, given.vectors
     dropped = len(words) - len(first)
-    warn(f"{dropped} words equal an earlier one after {recipe.normalization} normalization and are dropped")
+    what = f"an earlier one after {recipe.normalization} normalization and"
+    warn(f"1 word equals {what} is dropped" if dropped == 1 else f"{dropped} words equal {what} are dropped")
     rows = sorted(first.values())
     return [words[row] for row in rows], given.vectors[rows]
 
@@ -167,7 +172,7 @@ def warn_if_unrelated(table: WordCounts, words: list[str]) -> None:
 
 def held_out_rows(n_words: int, share: float, seed: int) -> npt.NDArray[np.int64]:
     """Return the positions of the words to hold out, in ascending order."""
-    if not 0 <= share < 1:
+    if not (isinstance(share, Real) and 0 <= share < 1):
         raise InputError(f"heldout must be at least 0 and below 1, got {share}")
     size = round(share * n_words)
     if size == n_words:

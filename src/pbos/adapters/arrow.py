@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from pbos.arrays import FloatMatrix
 from pbos.errors import FormatError, InputError, MissingExtraError
-from pbos.files import PARQUET, write_whole
+from pbos.files import PARQUET, is_table, write_whole
 from pbos.model import Model
 from pbos.progress import progress as progress_bar
 from pbos.settings import MISSING, Missing, check_choice
@@ -69,7 +69,7 @@ def as_column(words: Any) -> Any:
     if not isinstance(words, (pa.Array, pa.ChunkedArray)):
         try:
             words = words.to_arrow() if hasattr(words, "to_arrow") else pa.array(words, from_pandas=True)
-        except (pa.ArrowException, TypeError) as error:
+        except (pa.ArrowException, TypeError, UnicodeEncodeError) as error:  # the last one for lone surrogates
             raise InputError(f"expected a column of words, got {type(words).__name__} ({error})") from None
     if not is_string(words.type) and not pa.types.is_null(words.type):
         raise InputError(f"expected a column of strings, got {words.type}; cast it to strings first")
@@ -211,6 +211,8 @@ def write_table(
     path: str | PathLike[str], schema: Any, vector_column: str, dims: int
 ) -> Iterator[Callable[[list[Any], Any], None]]:
     """Write a Parquet or Arrow file completely or not at all; yields a function of some rows' columns and vectors."""
+    if not is_table(path):
+        raise InputError(f"{path} is not the name of a table; use one that ends in .parquet, .arrow or .feather")
     if vector_column in schema.names:
         raise InputError(f'the table already has a column "{vector_column}"; choose another one for the vectors')
     is_parquet, others = Path(path).suffix in PARQUET, schema.names

@@ -64,9 +64,9 @@ class Bagger:
     def __call__(self, words: Words) -> Bags:
         """Return the bags of words, or of sentences that are lists of words."""
         lengths = None
-        if not hasattr(words, "tolist") and not isinstance(words, str):
+        if not hasattr(words, "tolist") and not isinstance(words, str) and isinstance(words, Iterable):
             words = list(words)
-            if words and not isinstance(words[0], str):
+            if words and not isinstance(words[0], str) and isinstance(words[0], Iterable):
                 sentences = [as_words(sentence) for sentence in words]
                 lengths = torch.tensor([len(sentence) for sentence in sentences])
                 words = [word for sentence in sentences for word in sentence]

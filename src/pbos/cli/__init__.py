@@ -5,6 +5,8 @@ Heavy modules are imported inside commands, so that `pbos --help` answers at onc
 
 import atexit
 import gc
+import io
+import sys
 
 
 def main() -> None:
@@ -12,4 +14,6 @@ def main() -> None:
     from pbos.cli.app import app
 
     atexit.register(gc.freeze)  # saves the garbage collection of all Numba objects at exit, a quarter of a second
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8")  # as all files are; on Windows it would be that of the code page
     app()

@@ -117,7 +117,7 @@ def heldout(
     counts: CountsOption = None,
     preset: PresetOption = "default",
     number: Annotated[int, typer.Option("-n", "--number", min=20, help="How many words to hold out.")] = 5000,
-    seed: Annotated[int, typer.Option(help="Determines which words are held out.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Determines which words are held out.")] = 0,
     json: JsonOption = False,
 ) -> None:
     """Hold out words at random, train on the others, and compare the held-out words' vectors with the true ones.

@@ -48,7 +48,7 @@ def train(
     device: Annotated[
         str | None, typer.Option(help="Ridge: a GPU such as cuda or cuda:1 (extra torch), instead of the CPU.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Determines the order of words and which ones are held out.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Determines the order of words and which ones are held out.")] = 0,
     **settings: Any,
 ) -> None:
     """Train a model on word vectors. Settings that are not given are those of the preset.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -99,11 +100,15 @@ def explain(
     options = {} if neighbors is None else {"neighbors": neighbors}
     if options and not hasattr(segmenter, "neighbors"):
         raise InputError("--neighbors needs a model, which has vectors; leave it out")
-    for at, word in enumerate(words_from(words, input)):
+    given = words_from(words, input)
+    if svg is not None:
+        some = list(islice(given, 2))
+        if len(some) != 1:
+            raise InputError("--svg draws one word; give a single one")
+        given = iter(some)
+    for at, word in enumerate(given):
         explanation = segmenter.explain(word, number, **options)
         if svg is not None:
-            if at:
-                raise InputError("--svg draws one word; give a single one")
             with write_whole(svg) as stream:
                 stream.write(explanation.svg().encode())
         if json:

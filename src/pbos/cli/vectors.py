@@ -198,14 +198,14 @@ def neighbors(
             write(f"{label}\t{word}\t{cosine:.3f}")
 
     if combined:
-        plus, minus = positive or [], negative or []
-        uncovered.add(plus + minus, loaded.embed(plus + minus))
+        plus, minus = (list(words_from(some, None)) if some else [] for some in (positive, negative))
+        uncovered.add(plus + minus, loaded.embed(plus + minus, exact=exact))
         label = " + ".join(plus) + "".join(f" - {word}" for word in minus)
         near = loaded.neighbors(n=number, positive=plus, negative=minus, **options)
         show({"positive": plus, "negative": minus}, label.strip(), near)
     else:
         for batch in batches(words_from(words, input)):
-            uncovered.add(batch, loaded.embed(batch))
+            uncovered.add(batch, loaded.embed(batch, exact=exact))
             for word, near in zip(batch, loaded.neighbors(batch, number, **options), strict=True):
                 show({"word": word}, word, near)
     uncovered.warn()
@@ -230,7 +230,7 @@ def similarity(
         raise InputError(f"similarity takes two words, or pairs from a file or stdin; got {len(words)} words")
     loaded = load_model(model)
     uncovered = Uncovered()
-    for batch in batches([words] if words else _pairs(input)):
+    for batch in batches([list(words_from(words, None))] if words else _pairs(input)):
         first, second = map(list, zip(*batch, strict=True))
         uncovered.add(first + second, loaded.embed(first + second))
         for one, other, cosine in zip(first, second, loaded.similarity(first, second).tolist(), strict=True):

@@ -10,8 +10,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy.typing as npt
+
 from pbos.arrays import FloatMatrix
-from pbos.errors import FormatError, InputError, warn
+from pbos.errors import FormatError, InputError, warn, whole_number
 from pbos.files import PathLike, open_bytes, write_whole
 from pbos.progress import progress as progress_bar
 from pbos.text import as_words
@@ -32,7 +34,7 @@ UNREADABLE = {  # by the first bytes
 }
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False, init=False)
 class WordVectors:
     """Words and their vectors. Words are unique and not empty, values are finite.
 
@@ -51,8 +53,8 @@ class WordVectors:
     words: list[str]
     vectors: FloatMatrix
 
-    def __post_init__(self) -> None:
-        self._fill(Rows("word vectors", as_words(self.words), self.vectors, error=InputError))
+    def __init__(self, words: Iterable[str], vectors: npt.ArrayLike) -> None:
+        self._fill(Rows("word vectors", as_words(words), vectors, error=InputError))
 
     def _fill(self, rows: Rows, limit: int | None = None) -> None:
         words, matrix = rows.checked(limit)
@@ -74,7 +76,7 @@ class WordVectors:
         if hasattr(source, "index_to_key") and hasattr(source, "vectors"):  # gensim's KeyedVectors
             return cls(source.index_to_key, source.vectors)
         if isinstance(source, Mapping):
-            return cls(list(source), list(source.values()))  # type: ignore[arg-type]
+            return cls(list(source), list(source.values()))
         if isinstance(source, tuple) and len(source) == 2:
             return cls(*source)
         raise InputError(
@@ -92,8 +94,7 @@ class WordVectors:
             limit: Read only this many rows.
             progress: Show a progress bar: True, False, or None for "only on a terminal".
         """
-        if limit is not None and limit < 1:
-            raise InputError(f"limit is {limit}; it has to be at least 1, or None for all rows")
+        limit = None if limit is None else whole_number("limit", limit, 1)
         rows = read_folder(Path(path), limit) if Path(path).is_dir() else read_file(path, limit, progress)
         vectors = cls.__new__(cls)
         vectors._fill(rows, limit)
