@@ -140,7 +140,7 @@ def test_explain(run, counts):
 def test_explain_is_not_silent_about_unknown_words(run, model):
     _, out, _ = run("explain", "-m", model, "ЖЖ")
     assert "coverage 0.00" in out
-    assert "none: no subword of this word has a vector" in out
+    assert "none: no known subword" in out
 
 
 def test_explain_json_and_svg(run, counts, tmp_path):

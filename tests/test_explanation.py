@@ -104,8 +104,8 @@ def test_an_explanation_of_a_model_is_what_its_methods_say(model):
 def test_a_word_without_a_known_subword_is_explained_too(model):
     explanation = model.explain("東京")
     assert (explanation.weights, explanation.neighbors, explanation.coverage) == ([], [], 0.0)
-    assert "none: no subword of this word has a vector" in str(explanation)
-    assert "none: no subword of this word has a vector" in explanation._repr_html_()
+    assert "none: no known subword" in str(explanation)
+    assert "none: no known subword" in explanation._repr_html_()
 
 
 @pytest.mark.parametrize(

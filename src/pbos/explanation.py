@@ -11,7 +11,7 @@ from pbos.drawing import BEST, printable
 from pbos.lattice import Lattice
 from pbos.subwords import Segmentation
 
-NO_WEIGHTS = "none: no subword of this word has a vector"
+NO_WEIGHTS = "none: no known subword"
 Shares = list[tuple[str, float]]
 
 

@@ -97,7 +97,7 @@ def check_writable(path: str | os.PathLike[str]) -> None:
         names = {entry.name for entry in target.iterdir()}
         if names and not is_model(target):
             raise ModelError(f"{path} is a folder with other content, not a pbos model; choose another path")
-        if others := sorted(names - {TENSORS, CONFIG, CARD}):
+        if others := sorted(names - {TENSORS, CONFIG, CARD, ".DS_Store"}):
             raise ModelError(f"{path} contains {others[0]}, which is not part of a pbos model; choose another path")
     elif target.exists():
         raise ModelError(f"{path} is a file; a pbos model is a folder, choose another path")
