@@ -71,12 +71,13 @@ class SubwordIndex:
     def __len__(self) -> int:
         return self.arrays.labels.size - 1
 
-    def unpacked(self, lengths: npt.NDArray[np.float32]) -> Nodes:
+    def unpacked(self, lengths: npt.NDArray[np.float32] | None = None) -> Nodes:
         """Unpack the index for the kernels: 32 bytes per node.
 
         Args:
-            lengths: The lengths of the vectors, by row.
+            lengths: The lengths of the vectors, by row; None for 1.
         """
+        lengths = np.ones(self.n_vectors, np.float32) if lengths is None else lengths
         alphabet, labels, children, *probs, rows = self.arrays
         n_letters = alphabet.size
         damaged = ModelError("the model's subword index is damaged; get a fresh copy of the model")
@@ -121,6 +122,11 @@ class SubwordIndex:
     def rows(self) -> npt.NDArray[np.int32]:
         """The row of every node's vector, unpacked; -1 for none."""
         return unpack_rows(self.arrays.rows)
+
+    @property
+    def n_vectors(self) -> int:
+        """The number of vectors that the rows refer to."""
+        return int(self.rows.max()) + 1
 
     def with_probs(self, probs: npt.NDArray[np.float32]) -> SubwordIndex:
         """Return the index with other probabilities, as float32."""

@@ -202,13 +202,11 @@ class Model(Segmenter):
         if combined == (words is not None):
             raise InputError("neighbors needs words or vectors, or positive and negative ones, not both")
         one = combined or is_item(words)
-        if combined:
-            groups = [(as_items(positive), as_items(negative))]
+        groups = [(as_items(positive), as_items(negative))] if combined else [([item], []) for item in as_items(words)]
+        if combined or any(is_vector(item) for items, _ in groups for item in items):
+            queries = unit_rows(np.array([self._query(*group, exact) for group in groups], np.float32))
         else:
-            rows = as_items(words)
-            if not one and not any(is_vector(row) for row in rows):
-                rows = self._checked_words(rows)
-            groups = [([row], []) for row in rows]
+            queries = unit_rows(self.embed([item for items, _ in groups for item in items], exact=exact))
         if among is None:
             candidates = names = self.words
             units = self._unit_targets if exact else self._unit_words
@@ -219,9 +217,8 @@ class Model(Segmenter):
         repeated = len(names) - len(set(names)) if among is not None else 0
         found: list[Neighbors] = []
         for first in range(0, len(groups), QUERIES):
-            some = groups[first : first + QUERIES]
-            queries = unit_rows(np.array([self._query(*group, exact) for group in some], np.float32))
-            for group, query, near in zip(some, queries, queries @ units.T, strict=True):
+            some, asking = groups[first : first + QUERIES], queries[first : first + QUERIES]
+            for group, query, near in zip(some, asking, asking @ units.T, strict=True):
                 asked = {word for items in group for word in items if isinstance(word, str)}
                 own = set(self.subwords.normalize(list(asked)))
                 best = largest(near, n + len(own) + repeated) if query.any() else []

@@ -103,13 +103,11 @@ class Segmenter:
 
     def _each(self, words: str | Iterable[str], function: Callable[[str], Result]) -> Result | list[Result]:
         """Apply a function to one word, or to each of many."""
-        return function(words) if isinstance(words, str) else [function(word) for word in self._checked_words(words)]
-
-    def _checked_words(self, words: Iterable[str]) -> list[str]:
-        """Return words as a list, or raise an error that names the position of a bad one."""
-        checked = as_words(words)
-        encode(checked, self.spelling)
-        return checked
+        if isinstance(words, str):
+            return function(words)
+        many = as_words(words)
+        encode(many, self.spelling)  # raises with the position of a bad word
+        return [function(word) for word in many]
 
     @overload
     def lattice(self, words: str) -> Lattice: ...  # type: ignore[overload-overlap]

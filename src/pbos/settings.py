@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import Field, asdict, dataclass, field, fields, replace
 from numbers import Real
 from typing import Any, Literal, TypedDict, get_args
 
@@ -20,9 +20,9 @@ DTYPES: tuple[str, ...] = get_args(DType)
 MISSING: tuple[str, ...] = get_args(Missing)
 
 
-def setting(default: Any, help: str, choices: Any = None) -> Any:
-    """Declare a setting: its default, its help text, and for strings the choices."""
-    return field(default=default, metadata={"help": help, "choices": get_args(choices)})
+def setting(default: Any, help: str, choices: Any = None, least: int = 1) -> Any:
+    """Declare a setting: its default, its help text, for strings the choices, for whole numbers the least value."""
+    return field(default=default, metadata={"help": help, "choices": get_args(choices), "least": least})
 
 
 def check_choice(name: str, value: Any, choices: Iterable[str]) -> None:
@@ -31,14 +31,15 @@ def check_choice(name: str, value: Any, choices: Iterable[str]) -> None:
         raise InputError(f"unknown {name} {value!r}; choose one of: {', '.join(choices)}")
 
 
-def check_setting(name: str, kind: str, value: Any, choices: tuple[str, ...]) -> None:
-    """Raise InputError if a setting is not of its kind, which is the annotation of its field."""
-    if choices:
+def check_setting(declared: Field[Any], value: Any) -> None:
+    """Raise InputError if a value does not fit the annotation and the metadata of its field."""
+    name, kind = declared.name, str(declared.type)
+    if choices := declared.metadata["choices"]:
         check_choice(name, value, choices)
     elif kind == "bool" and not isinstance(value, bool):
         raise InputError(f"{name} must be True or False, got {value!r}")
     elif kind == "int" or (kind == "int | None" and value is not None):
-        whole_number(name, value, 0 if name == "em_rounds" else 1)
+        whole_number(name, value, declared.metadata["least"])
     elif kind == "float" and not isinstance(value, Real):
         raise InputError(f"{name} must be a number, got {value!r}")
 
@@ -65,7 +66,7 @@ class Spelling:
             if getattr(value, "shape", None) == ():  # a NumPy scalar, which JSON cannot store
                 value = value.item()
                 object.__setattr__(self, one.name, value)
-            check_setting(one.name, str(one.type), value, one.metadata["choices"])
+            check_setting(one, value)
         if self.max_len is not None and self.max_len < self.min_len:
             raise InputError(f"max_len must be at least min_len, got min_len {self.min_len} and max_len {self.max_len}")
         if not 1e-37 < self.unseen_char_prob <= 1:
@@ -88,7 +89,7 @@ class Preset(Spelling):
     types: bool = setting(False, "Count every word once, instead of by its count, for the subword probabilities.")
     round_probs: bool = setting(False, "Round subword probabilities to 255 levels, one byte each.")
     min_prob_words: int = setting(1, "Words that must contain a subword for it to have a probability.")
-    em_rounds: int = setting(0, "EM rounds to fit the subword probabilities to the words.")
+    em_rounds: int = setting(0, "EM rounds to fit the subword probabilities to the words.", least=0)
     min_vector_words: int = setting(1, "Training words that must contain a subword for it to be kept.")
     merge: bool = setting(False, "Share one vector among subwords contained in exactly the same training words.")
     max_vectors: int | None = setting(None, "Keep only the N most important vectors, and train them again.")

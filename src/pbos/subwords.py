@@ -83,8 +83,7 @@ class Subwords:
     @cached_property
     def _nodes(self) -> Nodes:
         """The index as the kernels walk it, unpacked on first use."""
-        lengths = self._lengths
-        return self.index.unpacked(np.ones(int(self.index.rows.max()) + 1, np.float32) if lengths is None else lengths)
+        return self.index.unpacked(self._lengths)
 
     def normalize(self, words: list[str]) -> list[str]:
         """Return words in the Unicode form of the index."""
@@ -188,7 +187,7 @@ class Subwords:
             indptr=np.cumsum(np.concatenate(sizes)),
             indices=np.concatenate([np.zeros(0, np.int32)] + [indices for _, indices, _ in parts]),
             data=np.concatenate([np.zeros(0, np.float32)] + [data for _, _, data in parts]),
-            n_columns=int(self.index.rows.max()) + 1,
+            n_columns=self.index.n_vectors,
         )
 
     def count_words(self, words: Codes) -> npt.NDArray[np.int32]:
@@ -215,7 +214,7 @@ class Subwords:
         bounds = np.linspace(0, words.offsets.size - 1, EM_PARTS + 1).astype(int).tolist()
         workers = min(thread_count(threads), EM_PARTS)
         for _ in range(rounds):
-            nodes = index.unpacked(np.ones(int(index.rows.max()) + 1, np.float32))
+            nodes = index.unpacked()
 
             def part_sums(part: int, nodes: Nodes = nodes) -> npt.NDArray[np.float64]:
                 first, last = bounds[part], bounds[part + 1]

@@ -229,11 +229,15 @@ def similarity(
     if words and (len(words) != 2 or input is not None):
         raise InputError(f"similarity takes two words, or pairs from a file or stdin; got {len(words)} words")
     loaded = load_model(model)
+    from pbos.arrays import cosines
+
     uncovered = Uncovered()
     for batch in batches([list(words_from(words, None))] if words else _pairs(input)):
         first, second = map(list, zip(*batch, strict=True))
-        uncovered.add(first + second, loaded.embed(first + second))
-        for one, other, cosine in zip(first, second, loaded.similarity(first, second).tolist(), strict=True):
+        vectors = loaded.embed(first + second)
+        uncovered.add(first + second, vectors)
+        found = cosines(vectors[: len(batch)], vectors[len(batch) :])
+        for one, other, cosine in zip(first, second, found.tolist(), strict=True):
             if json:
                 write_json({"words": [one, other], "cosine": cosine})
             else:
