@@ -60,8 +60,9 @@ def test_affix_and_tagging(run, shared_data):
     assert 0.3 < json.loads(out)["scores"]["accuracy"]["value"] < 1
 
 
-def test_heldout(run, shared_data):
-    code, out, _ = run("eval", "heldout", shared_data / "vectors" / "selftrained-vi", "-n", 100, "--json")
+def test_heldout(run, small_vectors, tmp_path):
+    small_vectors.write(tmp_path / "vectors.bin")
+    code, out, _ = run("eval", "heldout", tmp_path / "vectors.bin", "-n", 100, "--json")
     assert code == 0
     assert json.loads(out)["details"]["hidden"] == 100
 

@@ -178,8 +178,8 @@ def test_sizes_are_those_of_the_models(runner, monkeypatch):
     assert [result.scores["vectors"].value for result in hashed] == [200, 100]
 
 
-def test_hashed_subwords_share_vectors_by_their_spelling(shared_data):
-    vectors = pbos.WordVectors.read(shared_data / "vectors" / "googlenews-en-8k", limit=100)
+def test_hashed_subwords_share_vectors_by_their_spelling(small_vectors):
+    vectors = pbos.WordVectors(small_vectors.words[:100], small_vectors.vectors[:100])
     model = train_hashed(vectors, None, 50, preset="default")
     rows, row_of = {}, dict(zip(model.index.strings(), model.index.rows[1:].tolist(), strict=True))
     for subword, row in row_of.items():

@@ -1,6 +1,7 @@
 """The segmenter: its settings against dictionaries, one word and many, seeds, files and copies."""
 
 import copy
+import itertools
 import pickle
 
 import numpy as np
@@ -226,3 +227,22 @@ def test_spans_over_more_letters_than_a_record_has_bits(first):
         w = word() + "?" + word()
         expected = {(i, j) for i in range(len(w)) for j in range(i + 1, len(w) + 1) if j == i + 1 or w[i:j] in known}
         assert {(span.start, span.end) for span in segmenter.lattice(w).spans} == expected
+
+
+def boundary_f1(segmentations, morphemes):
+    """F1 of the inner boundaries of all words, against the morphemes that the words were made of."""
+    hits = found = gold = 0
+    for pieces, parts in zip(segmentations, morphemes.values(), strict=True):
+        ours, theirs = (set(itertools.accumulate(map(len, some[:-1]))) for some in (pieces, parts))
+        hits, found, gold = hits + len(ours & theirs), found + len(ours), gold + len(theirs)
+    return 2 * hits / (found + gold)
+
+
+def test_the_settings_for_affixes_cut_closer_to_morphemes(small_counts, small_morphemes):
+    """As the docstring of from_counts says: closer than the paper's settings, and than a cut after every letter."""
+    closer = Segmenter.from_counts(small_counts, boundaries=True, types=True, min_prob_words=2, em_rounds=2)
+    ours, papers = (
+        boundary_f1([best.pieces for (best,) in segmenter.segment(list(small_morphemes))], small_morphemes)
+        for segmenter in (closer, Segmenter.from_counts(small_counts))
+    )
+    assert ours > max(papers, boundary_f1(map(list, small_morphemes), small_morphemes))
