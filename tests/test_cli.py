@@ -441,6 +441,59 @@ def test_convert(run, vectors):
     assert pbos.WordVectors.read("plain").words[4] == "slow"
 
 
+def test_given_vectors_from_a_file(run, vectors, tmp_path):
+    """As with a model that has them."""
+    pbos.train(vectors, keep_targets=False).save(tmp_path / "without")
+    pbos.train(vectors).save(tmp_path / "with")
+    for command in (["embed", "low", "lowest"], ["neighbors", "-n", "2", "low", "lowest"]):
+        _, expected, _ = run(*command, "-m", "with", "--exact")
+        assert run(*command, "-m", "without", "--vectors", vectors) == (0, expected, "")
+    assert run("embed", "-m", "without", "low", "--exact")[0] == 2
+
+
+# -- complete ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["new.vec", "new.bin", "new.npz", "new.safetensors", "new", "new.vec.gz"])
+def test_complete(run, vectors, name):
+    code, out, err = run("complete", vectors, "-", "-o", name, stdin="lowest\r\n\nlow \nlowest\nhighlow\nЖ\n")
+    assert (code, out) == (0, "")
+    assert err.splitlines() == [
+        f"pbos: wrote {name}: 5 given words and 2 new ones x 3",
+        "pbos: left out 1 of 4 words (no known subword): Ж",
+    ]
+    table, expected = pbos.WordVectors.read(name), pbos.complete(vectors, ["lowest", "highlow"])
+    assert table.words == [*pbos.WordVectors.read(vectors).words, "lowest", "highlow"]
+    assert np.array_equal(table.vectors, expected.vectors)
+
+
+def test_complete_with_the_words_of_a_text(run, vectors, tmp_path):
+    text = "Low, lower (lowest)!\n“lowest” low-high — ... low-high lowest rare\n"
+    (tmp_path / "text.txt").write_text(text, encoding="utf-8")
+    assert run("complete", vectors, "text.txt", "--text", "--min-count", 2, "-o", "new.vec")[0] == 0
+    assert pbos.WordVectors.read("new.vec").words[5:] == ["lowest", "low-high"]  # three times, twice
+    code, _, err = run("complete", vectors, "text.txt", "--text", "-o", "x.vec")
+    assert (code, err) == (2, "pbos: text.txt: no words found at least 5 times\n")
+
+
+def test_complete_options_reach_the_library(run, vectors, tmp_path, monkeypatch):
+    def confidence(_, words):  # a stand-in
+        return np.array([len(word) for word in words]) / 10
+
+    monkeypatch.setattr(pbos.Model, "confidence", confidence, raising=False)
+    (tmp_path / "words.txt").write_text("lowest\nhi\nhighest\n")
+    pbos.train(vectors, lam=0.5).save(tmp_path / "m")
+    options = ["-m", "m", "--min-confidence", 0.7, "--threads", 1]
+    code, _, err = run("complete", vectors, "words.txt", "-o", "new.npz", *options)
+    assert code == 0
+    assert "left out 2 of 3 words (no known subword, or confidence below 0.7): lowest, hi\n" in err
+    expected = pbos.complete(vectors, ["highest"], model=pbos.load("m"))
+    assert np.array_equal(pbos.WordVectors.read("new.npz").vectors, expected.vectors)
+    assert run("complete", vectors, "words.txt", "-o", "new.npz", "--limit", 3)[0] == 0
+    expected = pbos.complete(vectors, ["lowest", "hi", "highest"], limit=3)
+    assert np.array_equal(pbos.WordVectors.read("new.npz").vectors, expected.vectors)
+
+
 # -- what goes wrong ---------------------------------------------------------------------------------------------------
 
 
@@ -458,6 +511,14 @@ def test_convert(run, vectors):
         ("train v.vec -o counts.csv", "is a file; a pbos model is a folder"),
         ("train v.vec -o no/where", "does not exist"),
         ("compress -m nowhere -o x", "no model folder at nowhere"),
+        ("complete v.vec words.txt -o x.what", "x.what: unknown suffix .what"),
+        ("complete v.vec words.txt -o no/x.vec", "no/x.vec: the folder no does not exist"),
+        ("complete v.vec nowhere.txt -o x.vec", "no such file or directory: nowhere.txt"),
+        ("complete nowhere.vec words.txt -o x.vec", "no such file or directory: nowhere.vec"),
+        ("complete v.vec spaces.txt -o x.bin", "the word 'a b' cannot be written as word2vec-binary"),
+        ("complete v.vec blank.txt -o x.vec", "blank.txt: no words found"),
+        ("complete v.vec words.txt -o x.vec -m nowhere", "no model folder at nowhere"),
+        ("complete v.vec words.txt -o x.vec --min-confidence 2", "min_confidence must be a number from 0 to 1, got 2"),
         ("convert nowhere x.vec", "no such file or directory: nowhere"),
         ("convert v.vec x.what", "x.what"),
         ("convert v.vec no/x.vec", "no such file or directory: no/x.vec"),
@@ -489,6 +550,8 @@ def test_convert(run, vectors):
 def test_bad_input_gets_one_sentence_and_code_2(run, counts, vectors, arguments, sentence, tmp_path):
     (tmp_path / "words.txt").write_text("x\n")
     (tmp_path / "empty-line.txt").write_text("x\n\n")
+    (tmp_path / "spaces.txt").write_text("a b\n")
+    (tmp_path / "blank.txt").write_text("\n \n")
     (tmp_path / "bad.vec").write_text("2 2\na 1 2\nb 1\n")
     (tmp_path / "bad.csv").write_text("a,1\nb,-1\n")
     before = sorted(tmp_path.iterdir())
@@ -511,6 +574,7 @@ def test_bad_input_gets_one_sentence_and_code_2(run, counts, vectors, arguments,
         ("train v.vec -o x --solver magic", "'magic' is not one of: ridge, sgd"),
         ("train v.vec -o x --lam best", "'best' is not one of: auto, NUMBER"),
         ("convert v.vec x --format magic", "'magic' is not one of: word2vec, "),
+        ("complete v.vec words.txt", "--output"),
         ("train v.vec -o x --seed -1", "--seed"),
         ("compress -o x --dtype int4", "'int4' is not one of: float32, float16, int8"),
     ],

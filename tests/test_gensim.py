@@ -55,6 +55,17 @@ def test_keyed_vectors_saved_by_gensim(tmp_path, given, name, apart):
     assert WordVectors.read(tmp_path / name, limit=2).words == WORDS[:2]
 
 
+@pytest.mark.parametrize("name", ["a.kv", "a.kv.gz", "a.kv.bz2"])
+def test_gensim_reads_what_we_write(tmp_path, given, name):
+    WordVectors.of(given).write(tmp_path / name)
+    assert [file.name for file in tmp_path.iterdir()] == [name]
+    loaded = KeyedVectors.load(str(tmp_path / name))
+    assert loaded.index_to_key == WORDS
+    assert loaded.vectors.tobytes() == given.vectors.tobytes()
+    assert loaded.most_similar("high") == given.most_similar("high")
+    assert same(WordVectors.read(tmp_path / name), given)
+
+
 @pytest.mark.parametrize("protocol", range(2, 6))
 @pytest.mark.parametrize("dtype", ["<f2", "<f4", ">f4", "<f8"])
 @pytest.mark.parametrize("order", ["C", "F"])
@@ -593,6 +604,13 @@ def test_the_example(english, tmp_path):
     first, second = done.stdout.splitlines()
     assert first.startswith("internationalise False True ('international', ")
     assert second.startswith("people True True (")
+
+
+def test_a_file_of_gensim_cannot_be_written_without_it(tmp_path, monkeypatch, given):
+    monkeypatch.setattr("pbos.vectors.formats.find_spec", lambda name: None)
+    with pytest.raises(pbos.MissingExtraError, match=r"writing gensim's .kv files .*pbos\[gensim\]"):
+        WordVectors.of(given).write(tmp_path / "a.kv")
+    assert not list(tmp_path.iterdir())
 
 
 def test_without_gensim():

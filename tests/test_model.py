@@ -40,7 +40,7 @@ def model(request, vectors):
 
 @pytest.fixture(scope="module")
 def small(vectors):
-    return pbos.train(vectors, preset="pbos", epochs=10)
+    return pbos.train(vectors, preset="pbos", epochs=10, keep_targets=False)
 
 
 @pytest.mark.parametrize("word", ["abcabc", "hgfedcba", "a", "hhhhhhhhhh", "abXcd", "bada", "ab-cd", "-"])
@@ -137,6 +137,41 @@ def test_exact_gives_training_words_their_vectors(model, small, vectors):
     assert np.array_equal(exact[1], composed[1])
     with pytest.raises(InputError, match="keep_targets=True"):
         small.embed(words, exact=True)
+
+
+def test_given_vectors_are_kept_unless_the_model_is_made_small(vectors):
+    def has_them(model):
+        return pickle.loads(pickle.dumps(model))._target_vectors is not None
+
+    model = pbos.train(vectors, lam=0.1)
+    assert has_them(model)
+    assert not has_them(pbos.train(vectors, lam=0.1, keep_targets=False))
+    assert not has_them(pbos.train(vectors, lam=0.1, max_vectors=50))
+    assert has_them(pbos.train(vectors, lam=0.1, max_vectors=50, keep_targets=True))
+    assert not has_them(model.compress(dtype="int8"))
+    assert has_them(model.compress(dtype="int8", keep_targets=True))
+
+
+def test_given_vectors_can_be_given_again(model, small, vectors):
+    words = [*vectors.words, "abcabcabc", UNKNOWN]
+    again = pbos.train(vectors, preset="pbos", epochs=10, keep_targets=True)
+    other = small.with_targets(vectors)
+    assert np.array_equal(other.embed(words, exact=True), again.embed(words, exact=True))
+    assert np.array_equal(other.embed(words), small.embed(words))
+    assert other.neighbors("abcab", 5, exact=True) == again.neighbors("abcab", 5, exact=True)
+    with pytest.raises(InputError, match="with_targets"):
+        small.embed("abc", exact=True)  # which stays as it was
+
+
+def test_a_table_with_other_words_takes_the_place_of_the_training_words(small):
+    table = {UNKNOWN: np.arange(24), "cafe\u0301": np.ones(24), "caf\xe9": np.zeros(24)}
+    other = small.with_targets(table)
+    assert other.words == [UNKNOWN, "caf\xe9"]  # normalized; the first counts
+    assert UNKNOWN in other
+    assert other.embed([UNKNOWN, "caf\xe9"], exact=True).tolist() == [list(range(24)), [1] * 24]
+    assert [word for word, _ in other.neighbors(UNKNOWN, exact=True)] == ["caf\xe9"]
+    with pytest.raises(InputError, match="the vectors have 3 dimensions, but the model has 24"):
+        small.with_targets({"abc": [1, 2, 3]})
 
 
 def test_training_words(model, vectors):
@@ -584,7 +619,7 @@ def test_dtypes_are_near_and_small(small, vectors):
 
 def test_dims_keep_the_largest_part(model, vectors):
     full = model.embed(vectors.words).astype(np.float64)
-    projected = model.compress(dims=8)
+    projected = model.compress(dims=8, keep_targets=True)
     assert projected.embed(vectors.words).shape == (len(vectors), 8)
     # Eckart-Young: no other 8 directions keep more of the sum of squares than the singular values' share
     values = np.linalg.svd(full, compute_uv=False) ** 2

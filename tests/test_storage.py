@@ -41,7 +41,7 @@ def folder(model, tmp_path):
 def test_round_trip(dtype, preset, tmp_path):
     words = ["high", "higher", "lower", "e\u0301tude", "東京都"]
     settings = {"normalization": "NFKC", "unseen_char_prob": 0.02}
-    model = pbos.train((words, np.eye(5)), preset=preset, epochs=5, keep_targets=True, **settings).compress(dtype=dtype)
+    model = pbos.train((words, np.eye(5)), preset=preset, epochs=5, **settings).compress(dtype=dtype, keep_targets=True)
     model.save(tmp_path / "m")
     loaded = pbos.load(tmp_path / "m")
     for exact in (False, True):
@@ -79,7 +79,7 @@ def test_the_golden_folder_loads():
 
         words = ["high", "higher", "highest", "low", "lower", "x-ray", "straße", "東京", "naïve"]
         targets = np.random.default_rng(1).normal(size=(len(words), 5)).astype(np.float32)
-        model = pbos.train((words, targets), lam=0.01, keep_targets=True).compress(dtype="int8")
+        model = pbos.train((words, targets), lam=0.01).compress(dtype="int8", keep_targets=True)
         model.save("tests/golden/model-v1")
     """
     model = pbos.load(GOLDEN / "model-v1")

@@ -395,9 +395,47 @@ def test_an_npz_of_other_float_types(tmp_path):
 
 def test_an_empty_table_keeps_its_dimensions(tmp_path):
     empty = WordVectors([], np.zeros((0, 3)))
-    for name in ("empty.vec", "empty.bin", "empty.npz", "empty"):
+    for name in ("empty.vec", "empty.bin", "empty.npz", "empty.safetensors", "empty"):
         empty.write(tmp_path / name)
         assert WordVectors.read(tmp_path / name).vectors.shape == (0, 3)
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+def test_the_safetensors_library_agrees(tmp_path, suffix):
+    """It reads what we write, and we read what it writes, in any float type and with other tensors."""
+    from safetensors.numpy import load, save
+
+    HIGH.write(tmp_path / f"x.safetensors{suffix}")
+    content = (tmp_path / f"x.safetensors{suffix}").read_bytes()
+    tensors = load(gzip.decompress(content) if suffix else content)
+    assert tensors["words"].tobytes().decode().split("\n") == HIGH.words
+    assert tensors["vectors"].tobytes() == HIGH.vectors.tobytes()
+    words = np.frombuffer(b"a\nb", np.uint8)
+    matrix = np.array([[1, 2], [3, 0.5]])
+    for dtype in (np.float16, np.float32, np.float64):
+        content = save({"words": words, "other": np.arange(3), "vectors": matrix.astype(dtype)})
+        (tmp_path / "y").write_bytes(COMPRESS[suffix](content))
+        assert same(WordVectors.read(tmp_path / "y"), WordVectors(["a", "b"], matrix))
+
+
+def test_safetensors_that_are_not_word_vectors(tmp_path):
+    from safetensors.numpy import save
+
+    words, matrix = np.frombuffer(b"a\nb", np.uint8), np.eye(2, dtype=np.float32)
+    whole = save({"words": words, "vectors": matrix})
+    for content, message in (
+        (save({"embedding.weight": matrix}), "expected the tensors `vectors` and `words` .*contains: embedding.weight"),
+        (save({"words": words.astype(np.int64), "vectors": matrix}), "`words` has dtype int64 and shape"),
+        (save({"words": words, "vectors": np.eye(3, dtype=np.float32)}), "2 words but 3 vectors"),
+        (save({"words": words, "vectors": matrix * np.nan}), "row 1: the vector of 'a' contains NaN"),
+        (whole.replace(b"F32", b"F99"), "the tensors cannot be read"),
+        (whole.replace(b'"F32"', b'"BF16"').replace(b"  ", b" ", 1), "the tensors cannot be read"),
+        (whole[:-1], "the tensors cannot be read"),
+        (whole[:20], "the tensors cannot be read"),
+    ):
+        (tmp_path / "x").write_bytes(content)
+        with pytest.raises(FormatError, match=message):
+            WordVectors.read(tmp_path / "x")
 
 
 # Files with errors
@@ -599,7 +637,7 @@ def test_odd_words_in_a_folder(tmp_path):
 
 # Writing
 
-FORMATS = ["word2vec", "word2vec-binary", "glove"]
+FORMATS = ["word2vec", "word2vec-binary", "glove", "safetensors"]
 WORDS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\ufffd"), min_size=1, max_size=6)
 FLOATS = st.floats(width=32, allow_nan=False, allow_infinity=False)
 
@@ -663,6 +701,7 @@ def test_the_bytes_written(tmp_path):
         ("x.y.bin", "word2vec-binary"),
         ("x.glove", "glove"),
         ("x.npz", "npz"),
+        ("x.safetensors", "safetensors"),
     ],
 )
 def test_the_name_chooses_the_format(tmp_path, name, format):
@@ -682,9 +721,9 @@ def test_an_additional_suffix_compresses(tmp_path, suffix):
 @pytest.mark.parametrize(
     ("name", "format", "message"),
     [
-        ("x.csv", None, r"unknown suffix .csv; use .vec, .txt, .bin, .glove, .npz, none"),
+        ("x.csv", None, r"unknown suffix .csv; use .vec, .txt, .bin, .glove, .npz, .kv, .safetensors, none"),
         ("x.csv.gz", None, "unknown suffix .csv"),
-        ("x", "parquet", "unknown format 'parquet'; choose one of: word2vec, word2vec-binary, glove, npz, folder"),
+        ("x", "parquet", "unknown format 'parquet'; choose one of: word2vec, word2vec-binary, glove, npz, gensim, "),
         ("x.npz.gz", None, "npz cannot be written compressed; leave out .gz"),
         ("x.zst", None, "folder cannot be written compressed; leave out .zst"),
         ("x.xz", "npz", "npz cannot be written compressed"),
@@ -700,12 +739,12 @@ def test_a_name_without_a_format(tmp_path, name, format, message):
     ("word", "not_in"),
     [
         ("new york", {"word2vec-binary"}),
-        ("a\nb", {"word2vec", "word2vec-binary", "glove", "folder"}),
+        ("a\nb", {"word2vec", "word2vec-binary", "glove", "folder", "safetensors"}),
         (" a", {"word2vec", "word2vec-binary", "glove", "folder"}),
         ("a\r", {"word2vec", "word2vec-binary", "glove", "folder"}),
         ("\ufeffa", {"word2vec", "word2vec-binary", "glove", "folder"}),
         ("a\0", {"npz"}),
-        ("\ud800", {"word2vec", "word2vec-binary", "glove", "folder", "npz"}),
+        ("\ud800", {"word2vec", "word2vec-binary", "glove", "folder", "npz", "gensim", "safetensors"}),
         ("a\tb", set()),
         ("\u00a0", set()),
         ("a\u2028b", set()),
@@ -713,6 +752,8 @@ def test_a_name_without_a_format(tmp_path, name, format, message):
 )
 @pytest.mark.parametrize("format", pbos.vectors.FORMATS)
 def test_words_that_a_format_would_change(tmp_path, format, word, not_in):
+    if format == "gensim":
+        pytest.importorskip("gensim")
     vectors = WordVectors(["fine", word], [[1, 2], [3, 4]])
     if format in not_in:
         with pytest.raises(InputError, match=f"cannot be written as {format}") as error:
@@ -834,7 +875,7 @@ def test_any_bytes_give_vectors_or_a_clear_error(tmp_path_factory, content, head
 def test_real_vectors_in_every_format(shared_data, tmp_path, name):
     vectors = WordVectors.read(shared_data / "vectors" / name, limit=2000)
     assert vectors.vectors.shape == (2000, 300)
-    for target in ("x.vec", "x.bin", "x.glove", "x.npz", "x", "x.vec.gz"):
+    for target in ("x.vec", "x.bin", "x.glove", "x.npz", "x", "x.vec.gz", "x.kv", "x.safetensors"):
         vectors.write(tmp_path / target)
         assert same(WordVectors.read(tmp_path / target), vectors)
 

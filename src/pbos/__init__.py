@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pbos.arrays import cosines as cosines
+    from pbos.completion import complete as complete
     from pbos.counts import WordCounts as WordCounts
     from pbos.errors import FormatError as FormatError
     from pbos.errors import InputError as InputError
@@ -44,6 +45,7 @@ _MODULES = {
     "Span": "lattice",
     "WordCounts": "counts",
     "WordVectors": "vectors",
+    "complete": "completion",
     "cosines": "arrays",
     "load": "model",
     "train": "training",

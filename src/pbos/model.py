@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from copy import copy
 from functools import cached_property, partial
 from os import PathLike
 from pathlib import Path
@@ -21,7 +22,7 @@ from pbos.segmenter import Segmenter
 from pbos.settings import MISSING, Missing, Spelling, check_choice
 from pbos.subword_vectors import SubwordVectors
 from pbos.subwords import Subwords
-from pbos.text import PackedStrings, as_words, encode, is_missing, unpack_strings
+from pbos.text import PackedStrings, as_words, encode, is_missing, pack_strings, unpack_strings
 
 ENGLISH = Path(__file__).parent / "data" / "english"
 QUERIES = 64  # compared with all words at a time
@@ -85,7 +86,7 @@ class Model(Segmenter):
             threads: The number of threads; None for one per core. The result does not depend on it.
             out: For many words: a C-contiguous float32 array (n_words, dims) to write into.
             exact: Return a training word's given vector instead of the composed one; the model must have them
-                (`train(..., keep_targets=True)`).
+                (see `keep_targets` of `train`, and `with_targets`).
             missing: What to do with missing words (None, NaN, empty): "error", or "zeros" for zero vectors.
         """
         if missing != "error":
@@ -118,7 +119,10 @@ class Model(Segmenter):
 
     def _put_given_vectors(self, words: list[str], out: FloatMatrix) -> None:
         if self._target_vectors is None:
-            raise InputError("this model does not have the given vectors; train it with keep_targets=True to use exact")
+            raise InputError(
+                "this model does not have the given vectors, so exact cannot be used; "
+                "pass them to with_targets (--vectors), or train with keep_targets=True"
+            )
         for at, word in enumerate(self.subwords.normalize(words)):
             row = self._word_rows.get(word)
             if row is not None:
@@ -300,18 +304,55 @@ class Model(Segmenter):
         """Return whether a word is a training word."""
         return isinstance(word, str) and self.subwords.normalize([word])[0] in self._word_rows
 
+    def with_targets(self, vectors: Any) -> Model:
+        """Return this model with a table of given vectors, for `exact`; composed vectors stay the same.
+
+        The words of the table take the place of the training words: in `len`, `in`, iteration, `neighbors`. Of words
+        that the model spells alike, the first counts.
+
+        Args:
+            vectors: The vectors that the model was trained on, or others of the same space, as for `train`.
+
+        >>> model = load()
+        >>> table = {"king": model["queen"], "covfefe": model["nonsense"]}
+        >>> bool((model.with_targets(table).embed("covfefe", exact=True) == model["nonsense"]).all())
+        True
+        """
+        from pbos.vectors import WordVectors  # here, so that loading a model does not wait for it
+
+        given = WordVectors.of(vectors)
+        if given.dims != self.dims:
+            raise InputError(f"the vectors have {given.dims} dimensions, but the model has {self.dims}")
+        words, matrix = self.subwords.normalize(given.words), given.vectors
+        first: dict[str, int] = {}
+        for row, word in enumerate(words):
+            first.setdefault(word, row)
+        if len(first) < len(words):
+            words, matrix = list(first), matrix[list(first.values())]
+        model = copy(self)
+        model._packed_words, model._target_vectors = pack_strings(words), matrix
+        return model
+
     # -- smaller models ------------------------------------------------------------------------------------------------
 
-    def compress(self, *, min_vector_words: int = 1, dtype: str | None = None, dims: int | None = None) -> Model:
+    def compress(
+        self,
+        *,
+        min_vector_words: int = 1,
+        dtype: str | None = None,
+        dims: int | None = None,
+        keep_targets: bool = False,
+    ) -> Model:
         """Return a smaller model.
 
         Args:
             min_vector_words: Keep the subwords that at least this many training words contain.
             dtype: Store the vectors as float32, float16 or int8 (with a scale for each row).
             dims: Project onto this many principal components of the training words' vectors.
+            keep_targets: Keep the given vectors, if the model has them; in a small model they are most of its size.
         """
         min_vector_words = whole_number("min_vector_words", min_vector_words, 1)
-        index, vectors, targets = self.index, self.subword_vectors, self._target_vectors
+        index, vectors, targets = self.index, self.subword_vectors, self._target_vectors if keep_targets else None
         if min_vector_words > 1:
             keep = self.subwords.count_words(encode(self.words, self.spelling)) >= min_vector_words
             rows = index.rows[keep]

@@ -38,7 +38,7 @@ def train(
     preset: str = "default",
     limit: int | None = None,
     heldout: float = 0.0,
-    keep_targets: bool = False,
+    keep_targets: bool | None = None,
     threads: int | None = None,
     device: str | None = None,
     seed: int = 0,
@@ -57,7 +57,8 @@ def train(
         limit: Use only the first N words.
         heldout: The share of words (0 to 1) to hold out; the mean cosine between their composed and given vectors is
             in `model.info["training"]["heldout_cosine"]`.
-        keep_targets: Keep the given vectors in the model, for `embed(..., exact=True)`.
+        keep_targets: Keep the given vectors in the model, for `embed(..., exact=True)`. They are about a quarter of
+            its size. None keeps them unless `max_vectors` asks for a small model.
         threads: The number of threads; None for one per core. The model is the same byte for byte for any number.
         device: Where to solve the ridge regression: "cuda", "cuda:1" or another PyTorch device (extra `torch`). Falls
             back to the CPU if it is not available. The vectors are as good as the CPU's, but not identical.
@@ -99,6 +100,8 @@ def train(
     values = unit_rows(solution.vectors, NO_NORM) if recipe.unit_length else solution.vectors
     training = {"seed": seed, **solution.report}
     info: dict[str, Any] = {"preset": preset, **asdict(recipe), "training": training}
+    if keep_targets is None:
+        keep_targets = recipe.max_vectors is None
     given_vectors = np.ascontiguousarray(kept_targets) if keep_targets else None
     model = Model(index, recipe.spelling, SubwordVectors.of(values), pack_strings(kept_words), given_vectors, info)
     if hidden.size:

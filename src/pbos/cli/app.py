@@ -83,6 +83,7 @@ COMMANDS: tuple[Callable[..., None], ...] = (
     vectors.neighbors,
     vectors.similarity,
     files.train,
+    files.complete,
     files.info,
     files.compress,
     files.convert,

@@ -1,7 +1,9 @@
-"""Commands that make and change files: train, info, compress, convert."""
+"""Commands that make and change files: train, info, compress, complete, convert."""
 
 from __future__ import annotations
 
+import unicodedata
+from collections import Counter
 from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,12 +11,15 @@ from typing import Annotated, Any
 import typer
 
 from pbos.cli.common import (
+    MAX_SHOWN,
     CountsOption,
     JsonOption,
     ModelOption,
     PresetOption,
     ThreadsOption,
+    lines_of,
     load_model,
+    name_of,
     note,
     one_of,
     prepare,
@@ -22,11 +27,13 @@ from pbos.cli.common import (
     write,
     write_json,
 )
+from pbos.errors import InputError
 from pbos.settings import DTYPES, Preset
 from pbos.vectors import FORMATS
 
 SOLVER_REPORT = ("losses", "lam", "lams", "iterations", "residual")  # what `solver_facts` describes
 OTHER_SETTINGS = {"ridge": ("unit_length", "epochs", "lr"), "sgd": ("lam",)}  # which a solver does not use
+FormatOption = Annotated[str | None, one_of(FORMATS, "The format, if the name does not determine it.")]
 OutputOption = Annotated[Path, typer.Option("-o", "--output", metavar="FOLDER", help="Where to save the model.")]
 
 
@@ -41,8 +48,9 @@ def train(
     limit: Annotated[int | None, typer.Option(min=1, help="Use only the first N words.")] = None,
     heldout: Annotated[float, typer.Option(help="Share of words to hold out; their mean cosine is reported.")] = 0.0,
     keep_targets: Annotated[
-        bool, typer.Option("--keep-targets", help="Keep the given vectors in the model, for --exact.")
-    ] = False,
+        bool | None,
+        typer.Option(help="Keep the given vectors, for --exact; by default unless --max-vectors or --dtype is used."),
+    ] = None,
     dtype: Annotated[str, one_of(DTYPES, "How to store the vectors.")] = "float32",
     threads: ThreadsOption = None,
     device: Annotated[
@@ -78,7 +86,7 @@ def train(
         **settings,
     )
     if dtype != "float32":
-        model = model.compress(dtype=dtype)
+        model = model.compress(dtype=dtype, keep_targets=bool(keep_targets))
     model.save(output)
     note(f"saved to {output}: {len(model):,} words, {len(model.subword_vectors):,} subword vectors x {model.dims}")
     training = model.info["training"]
@@ -134,6 +142,9 @@ def compress(
     ] = 1,
     dtype: Annotated[str | None, one_of(DTYPES, "How to store the vectors.")] = None,
     dims: Annotated[int | None, typer.Option(min=1, help="Project onto the first N principal components.")] = None,
+    keep_targets: Annotated[
+        bool, typer.Option("--keep-targets", help="Keep the given vectors, if the model has them, for --exact.")
+    ] = False,
 ) -> None:
     """Make a smaller model.
 
@@ -146,17 +157,91 @@ def compress(
     from pbos.storage import check_writable
 
     check_writable(output)
-    after = before.compress(min_vector_words=min_vector_words, dtype=dtype, dims=dims)
+    after = before.compress(min_vector_words=min_vector_words, dtype=dtype, dims=dims, keep_targets=keep_targets)
     after.save(output)
     old, new = before.subword_vectors, after.subword_vectors
     note(f"saved to {output}: {len(new):,} subword vectors x {new.dims} {new.dtype}")
     note(f"subword vectors: {old.nbytes / 1e6:,.1f} MB before, {new.nbytes / 1e6:,.1f} MB now")
 
 
+def complete(
+    vectors: Annotated[Path, typer.Argument(metavar="VECTORS", help="The word vectors you have.")],
+    words: Annotated[
+        Path, typer.Argument(metavar="WORDS", help="A file with a word per line, or with --text a text (- for stdin).")
+    ],
+    output: Annotated[
+        Path, typer.Option("-o", "--output", metavar="FILE", help="The new table; its name determines the format.")
+    ],
+    format: FormatOption = None,
+    min_confidence: Annotated[
+        float | None, typer.Option(metavar="0..1", help="Leave out words with a lower confidence (expected cosine).")
+    ] = None,
+    text: Annotated[bool, typer.Option("--text", help="Take the words of a text, without punctuation.")] = False,
+    min_count: Annotated[int, typer.Option(min=1, help="Text: how often a word must occur.")] = 5,
+    model: Annotated[
+        str | None,
+        typer.Option("-m", "--model", metavar="FOLDER", help="A model of these vectors; by default, one is trained."),
+    ] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Train on the first N words only.")] = None,
+    threads: ThreadsOption = None,
+) -> None:
+    """Add the words that a table of vectors lacks, with vectors composed from their spelling.
+
+    The given vectors come first, unchanged. New words follow in the order of the list (of a text: most frequent
+    first). Composed vectors have the length of the given vectors of rare words. Words without any known subword are
+    left out.
+
+    \b
+    Examples:
+      pbos complete vectors.vec words.txt -o completed.vec
+      pbos complete vectors.bin words.txt -o completed.kv --min-confidence 0.4
+      pbos complete vectors.vec corpus.txt.gz --text --min-count 10 -o completed.safetensors
+      pbos complete vectors.vec words.txt -m my-model -o completed.npz
+    """
+    prepare()
+    import pbos
+    from pbos.vectors.formats import check_words, choose_format
+
+    format = choose_format(output, format)  # training takes a while: find out first whether the table can be written
+    if not output.absolute().parent.is_dir():
+        raise InputError(f"{output}: the folder {output.parent} does not exist")
+    listed = words_of_text(words, min_count) if text else [word for line in lines_of(words) if (word := line.strip())]
+    if not listed:
+        raise InputError(f"{name_of(words)}: no words found" + (f" at least {min_count} times" if text else ""))
+    check_words(listed, format)
+    given = pbos.WordVectors.read(vectors)
+    loaded = None if model is None else pbos.load(model)
+    table = pbos.complete(given, listed, model=loaded, min_confidence=min_confidence, limit=limit, threads=threads)
+    table.write(output, format=format)
+    note(f"wrote {output}: {len(given):,} given words and {len(table) - len(given):,} new ones x {table.dims}")
+    if lost := [word for word in dict.fromkeys(listed) if word not in table]:
+        why = "no known subword" + ("" if min_confidence is None else f", or confidence below {min_confidence:g}")
+        shown = ", ".join(lost[:MAX_SHOWN]) + (", ..." if len(lost) > MAX_SHOWN else "")
+        note(f"left out {len(lost):,} of {len(set(listed)):,} words ({why}): {shown}")
+
+
+def words_of_text(file: Path, min_count: int) -> list[str]:
+    """Return the words of a text that occur often enough, the most frequent first."""
+    counts: Counter[str] = Counter()
+    for token, count in Counter(token for line in lines_of(file) for token in line.split()).items():
+        counts[without_punctuation(token)] += count
+    return [word for word, count in counts.most_common() if word and count >= min_count]
+
+
+def without_punctuation(token: str) -> str:
+    """Remove punctuation from both ends of a word.
+
+    >>> without_punctuation("(non-native)!")
+    'non-native'
+    """
+    kept = [at for at, character in enumerate(token) if unicodedata.category(character)[0] != "P"]
+    return token[kept[0] : kept[-1] + 1] if kept else ""
+
+
 def convert(
     source: Annotated[Path, typer.Argument(metavar="FROM", help="A vector file or folder.")],
     target: Annotated[Path, typer.Argument(metavar="TO", help="The new file; its name determines the format.")],
-    format: Annotated[str | None, one_of(FORMATS, "The format, if the name does not determine it.")] = None,
+    format: FormatOption = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Take only the first N words.")] = None,
 ) -> None:
     """Convert word vectors between formats.

@@ -35,8 +35,10 @@ if TYPE_CHECKING:
     from pbos.model import Model
 
 Writer = Callable[[list[str], Any], Any]
-ExactOption = Annotated[
-    bool, typer.Option("--exact", help="Use the given vectors of training words (see pbos train --keep-targets).")
+ExactOption = Annotated[bool, typer.Option("--exact", help="Use the given vectors of training words.")]
+TargetsOption = Annotated[
+    Path | None,
+    typer.Option("--vectors", metavar="FILE", help="As --exact, with the words and vectors of this file."),
 ]
 
 
@@ -56,6 +58,7 @@ def embed(
     ] = None,
     vector_column: Annotated[str, typer.Option(metavar="NAME", help="Tables: the new column.")] = "vector",
     exact: ExactOption = False,
+    vectors: TargetsOption = None,
     missing: Annotated[
         str, one_of((*MISSING, "null"), "Empty lines, and nulls in tables: stop, write zeros, or write null (tables).")
     ] = "error",
@@ -73,6 +76,7 @@ def embed(
       cat words.txt | pbos embed > vectors.txt
       pbos embed -i words.txt -o vectors.npy --missing zeros
       pbos embed -i words.parquet --column word -o vectors.parquet
+      pbos embed -m my-model --vectors vectors.vec -i words.txt > vectors.txt
     """
     from pbos.progress import progress
 
@@ -83,7 +87,7 @@ def embed(
         raise InputError("--missing null is for tables; give an input and an output file .parquet, .arrow or .feather")
     if json and output is not None and (to_table or output.suffix == ".npy"):
         raise InputError(f"--json writes text; choose an output file that does not end in {output.suffix}")
-    loaded = load_model(model)
+    loaded, exact = _load(model, vectors), exact or vectors is not None
     options: dict[str, Any] = {"exact": exact, "missing": missing, "threads": threads}
     if from_table and to_table and not words:
         _embed_table(loaded, str(input), str(output), column=column, vector_column=vector_column, **options)
@@ -100,12 +104,18 @@ def embed(
     with _writer(output, json, loaded.dims, columns) as write_batch, progress("embedding", None, show) as advance:
         done = 0
         for batch in batches(source, 4 * BATCH if to_table else BATCH):  # a batch is a row group of the table
-            vectors = loaded.embed(batch, **options)
-            uncovered.add(batch, vectors)
-            write_batch(batch, vectors)
+            found = loaded.embed(batch, **options)
+            uncovered.add(batch, found)
+            write_batch(batch, found)
             done += len(batch)
             advance(len(batch), note=f"{done:,} words")
     uncovered.warn()
+
+
+def _load(model: str | None, vectors: Path | None) -> Model:
+    """Load a model, and the given vectors for --exact if there are any."""
+    loaded = load_model(model)
+    return loaded if vectors is None else loaded.with_targets(vectors)
 
 
 def _embed_table(model: Model, source: str, target: str, **options: Any) -> None:
@@ -170,6 +180,7 @@ def neighbors(
         Path | None, typer.Option(metavar="FILE", help="Search these words, one per line, not the training words.")
     ] = None,
     exact: ExactOption = False,
+    vectors: TargetsOption = None,
     json: JsonOption = False,
 ) -> None:
     """List the words nearest to a word, or to a sum of words, by cosine.
@@ -186,7 +197,7 @@ def neighbors(
     combined = bool(positive or negative)
     if combined and (words or input is not None):
         raise InputError("give words, or --positive and --negative ones, not both")
-    loaded = load_model(model)
+    loaded, exact = _load(model, vectors), exact or vectors is not None
     options: dict[str, Any] = {"among": among and list(words_from(None, among)), "exact": exact}
     uncovered = Uncovered()
 

@@ -3,18 +3,32 @@
 from __future__ import annotations
 
 import re
+from importlib.util import find_spec
 from pathlib import Path
 
-from pbos.errors import InputError
+from pbos.errors import InputError, MissingExtraError
 from pbos.settings import check_choice
 
-FORMATS = ("word2vec", "word2vec-binary", "glove", "npz", "folder")
-SUFFIXES = {".vec": "word2vec", ".txt": "word2vec", ".bin": "word2vec-binary", ".glove": "glove", ".npz": "npz"}
+FORMATS = ("word2vec", "word2vec-binary", "glove", "npz", "gensim", "safetensors", "folder")
+SUFFIXES = {
+    ".vec": "word2vec",
+    ".txt": "word2vec",
+    ".bin": "word2vec-binary",
+    ".glove": "glove",
+    ".npz": "npz",
+    ".kv": "gensim",
+    ".safetensors": "safetensors",
+}
 COMPRESSIONS = (".gz", ".bz2", ".xz", ".zst")
 
 # What words may not contain. Readers of lines strip some characters, NumPy strips NUL, UTF-8 has no surrogates.
 LINES = r"\A[ \t\r\ufeff]|[ \t\r\ufeff]\Z|[\n\ud800-\udfff]"
-NOT_ALLOWED = {"npz": r"\0\Z|[\ud800-\udfff]", "word2vec-binary": rf"{LINES}| "}
+NOT_ALLOWED = {
+    "npz": r"\0\Z|[\ud800-\udfff]",
+    "word2vec-binary": rf"{LINES}| ",
+    "gensim": r"[\ud800-\udfff]",
+    "safetensors": r"[\n\ud800-\udfff]",
+}
 
 
 def choose_format(target: Path, format: str | None) -> str:
@@ -31,6 +45,8 @@ def choose_format(target: Path, format: str | None) -> str:
         )
     if compressed and format in ("npz", "folder") and not target.is_dir():
         raise InputError(f"{target}: {format} cannot be written compressed; leave out {target.suffix}")
+    if format == "gensim" and not find_spec("gensim"):
+        raise MissingExtraError("writing gensim's .kv files", "gensim")
     return format
 
 

@@ -1,4 +1,4 @@
-"""Files saved by gensim (.kv, .model): pickles, read as data without running anything in them."""
+"""Files of gensim (.kv, .model): pickles, read as data without running anything in them, and written by gensim."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from pbos.arrays import FloatMatrix
 from pbos.errors import FormatError
 from pbos.files import PathLike
 from pbos.vectors.pickles import as_array, read_pickle
@@ -56,3 +57,12 @@ def read_side_file(name: str, compressed: bool) -> Any:
         return np.load(f"{name}.npy", mmap_mode="r", allow_pickle=False)
     with np.load(f"{name}.npz", allow_pickle=False) as archive:
         return archive["val"]
+
+
+def write_gensim(stream: BinaryIO, words: list[str], matrix: FloatMatrix) -> None:
+    """Write KeyedVectors, in one file, with gensim itself."""
+    from gensim.models import KeyedVectors
+
+    keyed = KeyedVectors(matrix.shape[1])
+    keyed.add_vectors(words, matrix)
+    keyed.save(stream)

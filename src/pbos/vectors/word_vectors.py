@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy.typing as npt
 
@@ -21,12 +21,14 @@ from pbos.vectors import stream as streams
 from pbos.vectors.binary import binary_rows, read_binary
 from pbos.vectors.folder import read_folder, write_folder
 from pbos.vectors.formats import check_words, choose_format
-from pbos.vectors.gensim import read_gensim
+from pbos.vectors.gensim import read_gensim, write_gensim
 from pbos.vectors.npz import read_npz, write_npz
 from pbos.vectors.rows import Rows
+from pbos.vectors.tensors import is_safetensors, read_tensors, write_tensors
 from pbos.vectors.text import read_text, text_rows
 
 PICKLE, ZIP = b"\x80", b"PK\x03\x04"
+WRITERS = {"npz": write_npz, "gensim": write_gensim, "safetensors": write_tensors}  # those that write no rows
 UNREADABLE = {  # by the first bytes
     (793712314).to_bytes(4, "little"): "this is a fastText model (.bin); use the .vec file written next to it",
     b"\x89HDF\r\n\x1a\n": "this is an HDF5 file; save its words and vectors as .npz or word2vec",
@@ -90,7 +92,7 @@ class WordVectors:
 
         Args:
             path: word2vec (text or binary), fastText .vec, GloVe, .npz, gensim's .kv or .model (read as data, nothing
-                in it is run), or a folder with words.txt and vectors.npy.
+                in it is run), .safetensors, or a folder with words.txt and vectors.npy.
             limit: Read only this many rows.
             progress: Show a progress bar: True, False, or None for "only on a terminal".
         """
@@ -109,8 +111,9 @@ class WordVectors:
 
         Args:
             path: Where to write; an additional suffix .gz, .bz2, .xz or .zst compresses (not for npz and folder).
-            format: word2vec, word2vec-binary, glove, npz or folder. None chooses by the name: .vec and .txt are
-                word2vec, .bin is word2vec-binary, .glove is glove, .npz is npz, a name without a suffix is a folder.
+            format: word2vec, word2vec-binary, glove, npz, gensim, safetensors or folder. None chooses by the name:
+                .vec and .txt are word2vec, .bin is word2vec-binary, .glove is glove, .npz is npz, .kv is gensim (which
+                must be installed), .safetensors is safetensors, a name without a suffix is a folder.
             progress: Show a progress bar: True, False, or None for "only on a terminal".
         """
         target = Path(path)
@@ -120,8 +123,8 @@ class WordVectors:
             write_folder(target, self.words, self.vectors)
             return
         with write_whole(target) as stream:
-            if format == "npz":
-                write_npz(stream, self.words, self.vectors)
+            if format in WRITERS:
+                WRITERS[format](stream, self.words, self.vectors)
                 return
             if format == "word2vec-binary":
                 rows = binary_rows(self.words, self.vectors)
@@ -163,6 +166,15 @@ class WordVectors:
         return f"WordVectors({len(self)} words, {self.dims} dims)"
 
 
+def whole_reader(head: bytes) -> Callable[[PathLike, BinaryIO], Rows] | None:
+    """Return the reader of a format that has no rows; None if the file has rows."""
+    if is_safetensors(head):  # first, because its first byte can be any
+        return read_tensors
+    if head.startswith(PICKLE):
+        return read_gensim
+    return read_npz if head.startswith(ZIP) else None
+
+
 def read_file(path: PathLike, limit: int | None, progress: bool | None) -> Rows:
     """Read a file of any format."""
     with open_bytes(path) as stream:
@@ -174,12 +186,10 @@ def read_file(path: PathLike, limit: int | None, progress: bool | None) -> Rows:
         for magic, message in UNREADABLE.items():
             if head.startswith(magic):
                 raise FormatError(f"{path}: {message}")
-        if head.startswith((PICKLE, ZIP)):
+        if read_whole := whole_reader(head):
             if size:
                 stream.seek(0)
-            else:
-                stream = io.BytesIO(head + stream.read())
-            return read_gensim(path, stream) if head.startswith(PICKLE) else read_npz(path, stream)
+            return read_whole(path, stream if size else io.BytesIO(head + stream.read()))
         layout = streams.find_layout(path, head)
         with progress_bar(f"reading {Path(path).name}", size or None, progress) as advance:
             blocks = streams.read_blocks(head[layout.start :], stream, advance)
