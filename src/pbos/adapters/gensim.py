@@ -37,8 +37,7 @@ def keyed_vectors(model: Model, *, exact: bool = False) -> PbosKeyedVectors:
 
     Args:
         model: The model.
-        exact: Use the given vectors of training words instead of composed ones; the model must have them
-            (`train(..., keep_targets=True)`).
+        exact: Use the given vectors of training words instead of composed ones (see `Model.embed`).
     """
     return PbosKeyedVectors(model, exact=exact)
 

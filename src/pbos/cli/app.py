@@ -46,6 +46,7 @@ def pbos(
       pbos neighbors unfriendliest
       cat words.txt | pbos embed > vectors.txt
       pbos train vectors.vec -o my-model
+      pbos complete vectors.vec words.txt -o completed.vec
     """
 
 
