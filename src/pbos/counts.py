@@ -112,6 +112,11 @@ class WordCounts:
         check_choice("normalization", form, get_args(Normalization))
         return WordCounts(normalize(self.words, form), self.counts)
 
+    def of_words(self, words: list[str]) -> npt.NDArray[np.float64]:
+        """Return the count of each word; 0 for a word that the table does not have."""
+        known = dict(zip(self.words, self.counts.tolist(), strict=True))
+        return np.array([known.get(word, 0.0) for word in words])
+
     def __len__(self) -> int:
         return len(self.words)
 

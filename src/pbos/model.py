@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from pbos import storage
 from pbos.arrays import FloatMatrix, cosines, principal_components, unit_rows
+from pbos.confidence import Confidence
 from pbos.errors import InputError, ModelError, whole_number
 from pbos.explanation import Explanation
 from pbos.index import SubwordIndex
@@ -49,6 +50,7 @@ class Model(Segmenter):
         packed_words: PackedStrings,
         target_vectors: FloatMatrix | None = None,
         info: dict[str, Any] | None = None,
+        confidence: Confidence | None = None,
     ) -> None:
         self.subwords = Subwords(index, spelling, subword_vectors.lengths)
         self.subword_vectors = subword_vectors
@@ -56,6 +58,7 @@ class Model(Segmenter):
         self.info = info or {}
         self._packed_words = packed_words
         self._target_vectors = target_vectors
+        self._confidence = confidence
 
     # -- vectors -------------------------------------------------------------------------------------------------------
 
@@ -127,6 +130,33 @@ class Model(Segmenter):
             row = self._word_rows.get(word)
             if row is not None:
                 out[at] = self._target_vectors[row]
+
+    @overload
+    def confidence(self, words: str, *, threads: int | None = None) -> float: ...  # type: ignore[overload-overlap]
+    @overload
+    def confidence(self, words: Iterable[str], *, threads: int | None = None) -> npt.NDArray[np.float32]: ...
+    def confidence(
+        self, words: str | Iterable[str], *, threads: int | None = None
+    ) -> float | npt.NDArray[np.float32]:
+        """Return how far to trust the vector of one word, or of many: its expected cosine with the true one, 0 to 1.
+
+        The true vector is the one that the word would have had if it had been among the training words. The
+        expectation was fitted at training, to words that were held out. It is 1 for training words, and 0 for a word
+        without any known subword. As rare words have noisy vectors, it tells less about very rare words.
+
+        Args:
+            words: A word, or many.
+            threads: The number of threads; None for one per core.
+        """
+        if self._confidence is None:
+            raise InputError("this model has no confidence; train one with confidence=True and enough words")
+        many = [words] if isinstance(words, str) else as_words(words)
+        features = self.subwords.features(many, self.subword_vectors, self._confidence, threads)
+        found = self._confidence.predict(features)
+        found[features[:, -2] == 0] = 0  # no subwords
+        known = self._word_rows
+        found[[word in known for word in self.subwords.normalize(many)]] = 1
+        return float(found[0]) if isinstance(words, str) else found
 
     @overload
     def similarity(self, first: str, second: str) -> float: ...  # type: ignore[overload-overlap]
@@ -353,22 +383,26 @@ class Model(Segmenter):
         """
         min_vector_words = whole_number("min_vector_words", min_vector_words, 1)
         index, vectors, targets = self.index, self.subword_vectors, self._target_vectors if keep_targets else None
+        confidence = self._confidence
         if min_vector_words > 1:
             keep = self.subwords.count_words(encode(self.words, self.spelling)) >= min_vector_words
             rows = index.rows[keep]
-            vectors = vectors.rows(np.unique(rows[rows >= 0]))
+            kept = np.unique(rows[rows >= 0])
+            vectors = vectors.rows(kept)
+            confidence = None if confidence is None else confidence.rows(kept)
             index = index.pruned(keep)
             if not len(vectors):
                 raise InputError(f"min_vector_words {min_vector_words} leaves no subword; use a smaller number")
         if dims is not None:
             components = principal_components(self.embed(self.words), dims)
             vectors = vectors.projected(components)
+            confidence = None if confidence is None else confidence.projected(components)
             targets = None if targets is None else targets @ components
         if dtype is not None:
             vectors = vectors.astype(dtype)
         steps = {"min_vector_words": min_vector_words, "dtype": vectors.dtype, "dims": vectors.dims}
         info = {**self.info, "compressed": [*self.info.get("compressed", []), steps]}
-        return Model(index, self.spelling, vectors, self._packed_words, targets, info)
+        return Model(index, self.spelling, vectors, self._packed_words, targets, info, confidence)
 
     # -- files and copies ----------------------------------------------------------------------------------------------
 
@@ -388,6 +422,7 @@ class Model(Segmenter):
             "words.bytes": content,
             "words.offsets": offsets,
             "target_vectors": self._target_vectors,
+            **({} if self._confidence is None else self._confidence.tensors()),
         }
         present = {name: array for name, array in tensors.items() if array is not None}
         storage.save_folder(path, present, self.config(), self.card() if card is None else card)
@@ -406,6 +441,7 @@ class Model(Segmenter):
             (tensors["words.bytes"], tensors["words.offsets"]),
             tensors.get("target_vectors"),
             config.get("info") or {},
+            Confidence.of_tensors(tensors),
         )
 
     def config(self) -> dict[str, Any]:
@@ -432,7 +468,7 @@ class Model(Segmenter):
 
     def __reduce__(self) -> tuple[Any, ...]:
         words, targets = self._packed_words, self._target_vectors
-        return Model, (self.index, self.spelling, self.subword_vectors, words, targets, self.info)
+        return Model, (self.index, self.spelling, self.subword_vectors, words, targets, self.info, self._confidence)
 
     def __repr__(self) -> str:
         size = f"{len(self.subword_vectors):,} subword vectors x {self.dims} {self.subword_vectors.dtype}"

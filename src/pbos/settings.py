@@ -95,6 +95,17 @@ class Preset(Spelling):
     max_vectors: int | None = setting(None, "Keep only the N most important vectors, and train them again.")
     solver: Solver = setting("sgd", "Ridge regression, or the paper's stochastic gradient descent.", Solver)
     lam: float | Literal["auto"] = setting("auto", "Ridge penalty; auto chooses it on held-out words.")
+    reliability: float | Literal["auto", "even"] = setting(
+        "even",
+        "Ridge: the share of words, most frequent first, at which a word counts half as much; auto chooses it on "
+        "held-out words, even counts all words the same.",
+    )
+    own_share: float | Literal["auto", "fitted"] = setting(
+        "fitted",
+        "Ridge: how much a training word keeps of its own vector, beyond what the subwords say that it shares with "
+        "others, 0 to 1; auto is less the more words there are, fitted is what the solver gives.",
+    )
+    confidence: bool = setting(False, "Ridge: fit the confidence to held-out words.")
     unit_length: bool = setting(False, "SGD: scale subword vectors to length 1 before summing (PBoS-n).")
     epochs: int = setting(50, "SGD: passes over the words.")
     lr: float = setting(1.0, "SGD: learning rate of the first epoch; epoch e (from 0) uses lr / sqrt(1 + e).")
@@ -105,6 +116,15 @@ class Preset(Spelling):
             raise InputError(f"lr must be above 0, got {self.lr}")
         if self.lam != "auto" and not (isinstance(self.lam, (int, float)) and 0 < self.lam < math.inf):
             raise InputError(f'lam must be a number above 0, or "auto", got {self.lam!r}')
+        for name, word, most in (("reliability", "even", math.inf), ("own_share", "fitted", 1)):
+            value = getattr(self, name)
+            if value not in ("auto", word) and not (isinstance(value, (int, float)) and 0 <= value <= most):
+                range = "above 0" if name == "reliability" else "from 0 to 1"
+                raise InputError(f'{name} must be a number {range}, "auto" or "{word}", got {value!r}')
+        if self.solver == "sgd" and (self.reliability, self.own_share, self.confidence) != ("even", "fitted", False):
+            raise InputError('reliability, own_share and confidence need solver="ridge"')
+        if self.own_share != "fitted" and not self.boundaries:
+            raise InputError("own_share needs boundaries=True: it is the vector of the whole word with its marks")
         if self.unit_length and self.solver != "sgd":
             raise InputError('unit_length needs solver="sgd": ridge regression needs words that are plain sums')
 
@@ -127,10 +147,17 @@ class Preset(Spelling):
                 near = difflib.get_close_matches(name, [*known, *others], n=1)
                 hint = f"did you mean {near[0]!r}?" if near else f"the settings are: {', '.join(known)}"
                 raise InputError(f"unknown setting {name!r}; {hint}")
-        if settings.get("boundaries") is False:  # also drop the preset's settings that need boundaries
-            settings = {"inner_boundaries": False, "start_weight": 1.0, "end_weight": 1.0, **settings}
+        for name, value, others_off in DEPENDENT:  # also drop the preset's settings that need this one
+            if settings.get(name) == value:
+                settings = {**others_off, **settings}
         return replace(PRESETS[preset], **settings)
 
+
+DEPENDENT: tuple[tuple[str, Any, dict[str, Any]], ...] = (
+    ("boundaries", False, {"inner_boundaries": False, "start_weight": 1.0, "end_weight": 1.0, "own_share": "fitted"}),
+    ("solver", "sgd", {"reliability": "even", "own_share": "fitted", "confidence": False}),
+)
+"""Settings that switch others off: name, value, and what then holds unless it is given."""
 
 PRESETS = {
     "default": Preset(
@@ -145,6 +172,9 @@ PRESETS = {
         em_rounds=2,
         merge=True,
         solver="ridge",
+        reliability="auto",
+        own_share="auto",
+        confidence=True,
     ),
     "pbos": Preset(),
     "pbos-n": Preset(unit_length=True),
@@ -173,6 +203,9 @@ class Settings(TypedDict, total=False):
     max_vectors: int | None
     solver: Solver
     lam: float | Literal["auto"]
+    reliability: float | Literal["auto", "even"]
+    own_share: float | Literal["auto", "fitted"]
+    confidence: bool
     unit_length: bool
     epochs: int
     lr: float

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -23,11 +23,9 @@ from pbos.weights import Weights
 if TYPE_CHECKING:
     from pbos import gpu
 
-LAMS = (0.03, 0.01, 0.003, 0.001, 0.0003)  # what choose_lam tries
 SLICE = 64  # dimensions solved together, at most: a few cache lines per vector
 SLICE_BYTES = 3 << 30  # fewer dimensions if they would need more memory than this
 SLICE_LINES = 4  # for SGD: cache lines of a vector trained together, at most
-SEARCH_DIMS = 32  # enough to tell one lam from another
 
 
 @dataclass(frozen=True)
@@ -129,21 +127,33 @@ def line_aligned(n_rows: int, dims: int) -> FloatMatrix:
 class Ridge:
     """Ridge regression: the vectors that minimize |weights @ vectors - targets|² + lam * sum of penalty * |vector|².
 
+    Words may count more or less: then the error of each is multiplied by its reliability.
+
     A private column, which only one word has, is eliminated: whatever error e the other columns leave, a private column
     with the weight b removes b² / (lam + b²) of it, and the rest costs the word lam / (lam + b²) of e². So it is enough
     to solve for the shared columns with these shares as weights of the words. That system is much smaller and converges
     for small lam too. It is solved by conjugate gradients with a Jacobi preconditioner.
     """
 
-    def __init__(self, weights: Weights, penalty: npt.NDArray[np.floating[Any]] | None = None) -> None:
+    def __init__(
+        self,
+        weights: Weights,
+        penalty: npt.NDArray[np.floating[Any]] | None = None,
+        reliability: npt.NDArray[np.floating[Any]] | None = None,
+    ) -> None:
         """Prepare the equations.
 
         Args:
             weights: The weights of the training words, each column at most once per row.
             penalty: The penalty of each column's vector, above 0; None for 1.
+            reliability: How much each word counts, above 0; None for 1.
         """
         self._order = order_of_words(weights)
         weights = weights.take(self._order)
+        self._roots = None  # of the reliabilities: rows and targets are multiplied by them
+        if reliability is not None:
+            self._roots = np.sqrt(reliability[self._order]).astype(np.float32)[:, None]
+            weights = weights.scaled(self._roots[:, 0])
         self._scale = np.ones(weights.n_columns, np.float32)
         if penalty is not None:
             self._scale = (1 / np.sqrt(penalty)).astype(np.float32)
@@ -193,6 +203,10 @@ class Ridge:
         if device is None:
             vectors, iterations, left, goal = self._solve(targets, lam, tolerance, max_iterations, threads, on_slice)
         else:
+            if self._roots is not None:
+                roots = np.empty_like(self._roots)
+                roots[self._order] = self._roots
+                targets = targets * roots
             vectors, iterations, left, goal = self._moved_to(device).solve(
                 targets, lam, tolerance=tolerance, max_iterations=max_iterations, on_slice=on_slice
             )
@@ -223,6 +237,8 @@ class Ridge:
         def solve_slice(i: int) -> tuple[int, float, float]:
             some = slice(bounds[i], bounds[i + 1])
             part = np.ascontiguousarray(targets[self._order, some], np.float32)
+            if self._roots is not None:
+                part *= self._roots
             size = self._n_shared, part.shape[1]
             vectors, residual = np.empty(size, np.float32), np.empty(size, np.float32)
             pairs = line_aligned(self._n_shared, 2 * part.shape[1])
@@ -273,68 +289,3 @@ def order_of_words(weights: Weights) -> npt.NDArray[np.int64]:
     for k, key in enumerate(keys):
         key[sizes > k] = weights.indices[starts[sizes > k] + k]
     return np.lexsort(keys[::-1])
-
-
-def choose_lam(
-    weights: Weights,
-    targets: FloatMatrix,
-    penalty: npt.NDArray[np.floating[Any]] | None = None,
-    *,
-    grid: Sequence[float] = LAMS,
-    seed: int = 0,
-    threads: int | None = None,
-    device: Any = None,
-    on_try: Callable[[float, float], None] = lambda lam, score: None,
-) -> tuple[float, dict[str, float]]:
-    """Choose lam on held-out words: return it, and for each lam the mean cosine with their given vectors.
-
-    A twentieth of the words is held out, at most 5,000, and a random projection is enough to tell which lam is best.
-    Cosines are taken around the mean of all given vectors, so that predicting the mean for every word scores nothing.
-
-    Returns the smallest lam that is within one standard error of the best: where held-out words cannot tell, known
-    words should keep more of their own vector. Likewise with a single word.
-
-    Args:
-        weights: As for `Ridge`.
-        targets: As for `Ridge.solve`.
-        penalty: As for `Ridge`.
-        grid: The values to try.
-        seed: Determines the held-out words and the projection.
-        threads: The number of threads; None for one per core.
-        device: As for `Ridge.solve`.
-        on_try: Called with each lam and its cosine.
-    """
-    if len(weights) < 2:
-        return min(grid), {}
-    random = np.random.default_rng(seed)
-    hidden = np.zeros(len(weights), np.bool_)
-    hidden[random.choice(len(weights), min(max(len(weights) // 20, 1), 5000), replace=False)] = True
-    if targets.shape[1] > SEARCH_DIMS:
-        directions, _ = np.linalg.qr(random.standard_normal((targets.shape[1], SEARCH_DIMS)))
-        targets = targets @ directions.astype(np.float32)
-    kept, held_out = weights.take(np.flatnonzero(~hidden)), weights.take(np.flatnonzero(hidden))
-    middle = targets[~hidden].mean(axis=0)
-    ridge = Ridge(kept, penalty)
-    found: dict[float, npt.NDArray[np.float64]] = {}
-    for lam in grid:
-        vectors = ridge.solve(targets[~hidden], lam, threads=threads, device=device).vectors
-        words = np.empty((len(held_out), targets.shape[1]), np.float32)
-        compose(held_out.indptr, held_out.indices, held_out.data, vectors, words)
-        found[lam] = row_cosines(words - middle, targets[hidden] - middle)
-        on_try(lam, float(found[lam].mean()))
-    best = max(found.values(), key=lambda cosines: cosines.mean())
-
-    def good(cosines: npt.NDArray[np.float64]) -> bool:
-        lost = best - cosines
-        return bool(lost.mean() <= lost.std() / np.sqrt(lost.size))
-
-    chosen = min(lam for lam, cosines in found.items() if good(cosines))
-    return chosen, {f"{lam:g}": round(float(cosines.mean()), 4) for lam, cosines in found.items()}
-
-
-def row_cosines(left: FloatMatrix, right: FloatMatrix) -> npt.NDArray[np.float64]:
-    """Return the cosine of each row of one matrix with the same row of another, in float64; 0 for rows of zeros."""
-    products = np.einsum("ij,ij->i", left, right, dtype=np.float64)
-    norms = np.linalg.norm(left, axis=1) * np.linalg.norm(right, axis=1)
-    cosines: npt.NDArray[np.float64] = np.divide(products, norms, out=np.zeros_like(products), where=norms > 0)
-    return cosines

@@ -46,6 +46,12 @@ OPTIONAL_LAYOUT: dict[str, tuple[tuple[str, ...], int]] = {
     "subword_scales": (("F32",), 1),
     "subword_norms": (("F32",), 1),
     "target_vectors": (("F32",), 2),
+    "confidence.evidence": (("F16",), 2),
+    "confidence.mean": (("F32",), 1),
+    "confidence.scale": (("F32",), 1),
+    "confidence.center": (("F32",), 1),
+    "confidence.spread": (("F32",), 1),
+    "confidence.coefficients": (("F32",), 1),
 }
 LAYOUT = INDEX_LAYOUT | MODEL_LAYOUT | OPTIONAL_LAYOUT
 
@@ -212,7 +218,7 @@ def check(folder: Path, tensors: Tensors, config: dict[str, Any]) -> None:
     if "subword_vectors" in tensors:
         vectors, offsets = tensors["subword_vectors"], tensors["words.offsets"]
         (rows, dims), n_words, is_int8 = vectors.shape, offsets.size - 1, vectors.dtype == np.int8
-        scales, norms, targets = (tensors.get(name) for name in OPTIONAL_LAYOUT)
+        scales, norms, targets = (tensors.get(name) for name in ("subword_scales", "subword_norms", "target_vectors"))
         problems |= {
             "the subword vectors do not fit their scales": (scales is not None) != is_int8
             or (scales is not None and scales.size != rows),
@@ -221,6 +227,7 @@ def check(folder: Path, tensors: Tensors, config: dict[str, Any]) -> None:
                 n_words >= 0 and offsets[0] == 0 and offsets[-1] == tensors["words.bytes"].size
             ),
             "the target vectors do not fit the words": targets is not None and targets.shape != (n_words, dims),
+            "the confidence does not fit the subword vectors": not confidence_fits(tensors, rows, dims),
             f"the sizes in {CONFIG} are not those in {TENSORS}": [
                 config.get(key) for key in ("vectors", "dims", "words")
             ]
@@ -229,6 +236,15 @@ def check(folder: Path, tensors: Tensors, config: dict[str, Any]) -> None:
     for problem, found in problems.items():
         if found:
             raise damaged(folder, problem)
+
+
+def confidence_fits(tensors: Tensors, rows: int, dims: int) -> bool:
+    """Return whether a model has a whole confidence that fits its vectors, or none."""
+    names = [name for name in OPTIONAL_LAYOUT if name.startswith("confidence.")]
+    shapes = [tensors[name].shape for name in names if name in tensors]
+    n_evidence = shapes[0][-1] if shapes else 0
+    n = n_evidence + 4  # features
+    return not shapes or shapes == [(rows, n_evidence), (dims,), (1,), (n,), (n,), (1 + n + n * (n + 1) // 2,)]
 
 
 def damaged(folder: Path, problem: str) -> ModelError:

@@ -6,7 +6,7 @@ import functools
 import itertools
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -14,9 +14,9 @@ import numpy.typing as npt
 from pbos.arrays import FloatMatrix
 from pbos.errors import InputError, whole_number
 from pbos.index import SubwordIndex, probabilities
-from pbos.kernels.embed import embed_words
+from pbos.kernels.embed import embed_with_evidence, embed_words
 from pbos.kernels.paths import count_letters, segmentations_of_words
-from pbos.kernels.sums import count_words, expected_counts
+from pbos.kernels.sums import count_words, expected_counts, whole_words
 from pbos.kernels.trie import Nodes
 from pbos.kernels.weights import BOTH, POSTERIOR, UNIFORM, inspect_word, weights_of_words
 from pbos.settings import Spelling
@@ -24,6 +24,9 @@ from pbos.subword_vectors import SubwordVectors
 from pbos.text import Codes, encode, mark, normalize
 from pbos.threads import in_threads, thread_count
 from pbos.weights import Weights
+
+if TYPE_CHECKING:
+    from pbos.confidence import Confidence
 
 Result = TypeVar("Result")
 WEIGHTINGS = {"posterior": POSTERIOR, "uniform": UNIFORM, "both": BOTH}
@@ -127,6 +130,28 @@ class Subwords:
         codes = encode(normalize(words, self.spelling.normalization), self.spelling, first)
         embed_words(self._nodes, self._weighing, *codes, *vectors.kernel_arguments, out)
 
+    def features(
+        self, words: list[str], vectors: SubwordVectors, confidence: Confidence, threads: int | None = None
+    ) -> npt.NDArray[np.float32]:
+        """Return what `Confidence.predict` needs about words, (n_words, n_features)."""
+        nodes = self._nodes
+        bits, negligible, _ = vectors.kernel_arguments
+        scales = np.zeros(0, np.float32) if vectors.scales is None else vectors.scales
+        evidence = confidence.evidence.view(np.uint16)
+        evidence.flags.writeable = False
+
+        def chunk_features(chunk: slice) -> npt.NDArray[np.float32]:
+            codes = encode(self.normalize(words[chunk]), self.spelling, chunk.start)
+            lengths = np.diff(codes.offsets)
+            composed = np.empty((lengths.size, vectors.dims), np.float32)
+            found, n_subwords = np.empty((lengths.size, evidence.shape[1]), np.float32), np.empty_like(lengths)
+            embed_with_evidence(
+                nodes, self._weighing, *codes, bits, negligible, scales, evidence, composed, found, n_subwords
+            )
+            return confidence.features(composed, found, n_subwords, lengths)
+
+        return np.concatenate(map_chunks(chunk_features, len(words), threads))
+
     def segment(self, words: list[str], n: int, threads: int | None = None) -> list[list[Segmentation]]:
         """Return the n most probable segmentations of each word, best first."""
         n = whole_number("n", n, 1)
@@ -194,6 +219,12 @@ class Subwords:
         """Return for each node of the index how many of the words contain it."""
         counts: npt.NDArray[np.int32] = count_words(self._nodes, *words)
         return counts
+
+    def rows_of_whole_words(self, words: Codes) -> npt.NDArray[np.int64]:
+        """Return for each word the row of the vector that it has as a whole, -1 if it has none."""
+        nodes = whole_words(self._nodes, *words)
+        rows: npt.NDArray[np.int64] = np.where(nodes >= 0, self.index.rows[nodes], -1)
+        return rows
 
     def fitted(
         self, words: Codes, counts: npt.NDArray[np.float64], rounds: int, threads: int | None = None

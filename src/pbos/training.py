@@ -15,15 +15,16 @@ import numpy.typing as npt
 from pbos.arrays import FloatMatrix, cosines, unit_rows
 from pbos.counts import WordCounts
 from pbos.errors import InputError, warn, whole_number
+from pbos.fitting import Run, System, make_system, solve
 from pbos.index import SubwordIndex, count_subwords
 from pbos.kernels.sgd import NO_NORM
 from pbos.model import Model
 from pbos.progress import progress as progress_bar
 from pbos.settings import Preset, Settings, Spelling
-from pbos.solvers import LAMS, SEARCH_DIMS, Ridge, Solution, choose_lam, sgd
 from pbos.subword_vectors import SubwordVectors
 from pbos.subwords import Subwords
 from pbos.text import LEFT, RIGHT, Codes, encode, normalize, pack_strings
+from pbos.tuning import SEARCH_DIMS
 from pbos.vectors import WordVectors
 from pbos.weights import Weights
 
@@ -89,13 +90,13 @@ def train(
     with progress_bar("counting subwords", None, progress):
         counted = counted_words(table, kept_words, recipe)
         index = make_index(counted, codes, run)
-        index, weights, penalty = make_weights(index, codes, run)
-    if recipe.max_vectors is not None and weights.n_columns > recipe.max_vectors:
+        system = make_system(index, kept_words, codes, kept_targets, table.of_words(kept_words), run)
+    if recipe.max_vectors is not None and system.weights.n_columns > recipe.max_vectors:
         with progress_bar("selecting subwords", None, progress):
-            importance = importances(weights, kept_targets, penalty, run)
-            index = most_important(index, importance, counted, run)
-            index, weights, penalty = make_weights(index, codes, run)
-    solution = solve(weights, kept_targets, penalty, run)
+            index = most_important(system.index, importances(system, run), counted, run)
+            system = make_system(index, kept_words, codes, kept_targets, system.counts, run)
+    solution, confidence = solve(system, run)
+    index = system.index
     # PBoS-n sums unit vectors; stored as such, they are summed like all others.
     values = unit_rows(solution.vectors, NO_NORM) if recipe.unit_length else solution.vectors
     training = {"seed": seed, **solution.report}
@@ -103,23 +104,15 @@ def train(
     if keep_targets is None:
         keep_targets = recipe.max_vectors is None
     given_vectors = np.ascontiguousarray(kept_targets) if keep_targets else None
-    model = Model(index, recipe.spelling, SubwordVectors.of(values), pack_strings(kept_words), given_vectors, info)
+    model = Model(index, recipe.spelling, SubwordVectors.of(values), pack_strings(kept_words), given_vectors, info, confidence)
     if hidden.size:
         composed = model.embed([words[i] for i in hidden], threads=threads)
-        cosine = float(cosines(composed, targets[hidden]).mean())
-        training |= {"heldout_words": int(hidden.size), "heldout_cosine": round(cosine, 4)}
+        found = cosines(composed, targets[hidden])
+        by_count = np.argsort(-table.of_words([words[i] for i in hidden]), kind="stable")
+        thirds = {"frequent": by_count[: -(-hidden.size // 3)], "rare": by_count[-(-(-hidden.size // 3)) :]}
+        training |= {"heldout_words": int(hidden.size), "heldout_cosine": round(float(found.mean()), 4)}
+        training |= {f"heldout_cosine_{name}": round(float(found[some].mean()), 4) for name, some in thirds.items()}
     return model
-
-
-@dataclass(frozen=True)
-class Run:
-    """What the steps of one training run share."""
-
-    preset: Preset
-    seed: int = 0
-    threads: int | None = None
-    device: Any = None  # of PyTorch; None for the CPU
-    progress: bool | None = False
 
 
 class Counted(NamedTuple):
@@ -222,91 +215,20 @@ def fitted(index: SubwordIndex, counted: Counted, run: Run) -> SubwordIndex:
     return index.with_prob_levels() if run.preset.round_probs else index
 
 
-def make_weights(
-    index: SubwordIndex, training_words: Codes, run: Run
-) -> tuple[SubwordIndex, Weights, npt.NDArray[np.float64]]:
-    """Return the index, the weights of the training words, and the penalty of each subword vector.
-
-    A subword that weighs more because of its position costs more in proportion, so that all vectors are equally likely
-    to be large. Subwords merged into one vector cost the sum.
-    """
-    weights = Subwords(index, run.preset).weights_of_codes(training_words, run.threads).merged()
-    rows = index.rows
-    with_vector = np.flatnonzero(rows >= 0)
-    if run.preset.merge:
-        numbers = weights.columns_of_same_words()
-        weights = weights.renumbered(numbers)
-        rows[with_vector] = numbers[rows[with_vector]]
-        index = index.with_rows(rows)
-    penalty = np.zeros(weights.n_columns)
-    np.add.at(penalty, rows[with_vector], position_factors(index, run.preset)[with_vector])
-    return index, weights, penalty
-
-
-def position_factors(index: SubwordIndex, spelling: Spelling) -> npt.NDArray[np.float64]:
-    """Return for each node how much more it weighs because it starts or ends with a mark."""
-    if spelling.start_weight == spelling.end_weight == 1:
-        return np.ones(len(index) + 1)
-    first = index.parents()  # becomes the node of the first character, by pointer jumping
-    characters = slice(index.alphabet.size + 1)
-    first[characters] = np.arange(index.alphabet.size + 1)
-    while not np.array_equal(first, further := first[first]):
-        first = further
-    last = index.code_points
-    starts = np.where(last[first] == ord(LEFT), spelling.start_weight, 1.0)
-    return starts * np.where(last == ord(RIGHT), spelling.end_weight, 1.0)
-
-
 # -- vectors -----------------------------------------------------------------------------------------------------------
 
 
-def solve(weights: Weights, targets: FloatMatrix, penalty: npt.NDArray[np.float64], run: Run) -> Solution:
-    """Find the subword vectors with the preset's solver."""
-    recipe = run.preset
-    if recipe.solver == "sgd":
-        with progress_bar("training", recipe.epochs, run.progress) as advance:
-            return sgd(
-                weights,
-                targets,
-                epochs=recipe.epochs,
-                lr=recipe.lr,
-                seed=run.seed,
-                unit_length=recipe.unit_length,
-                threads=run.threads,
-                on_epoch=lambda epoch, loss: advance(1, note=f"epoch {epoch}, loss {loss:.3g}"),
-            )
-    lam = recipe.lam
-    tried: dict[str, float] = {}
-    if isinstance(lam, str):
-        with progress_bar("choosing lam", len(LAMS), run.progress) as advance:
-            lam, tried = choose_lam(
-                weights,
-                targets,
-                penalty,
-                seed=run.seed,
-                threads=run.threads,
-                device=run.device,
-                on_try=lambda lam, score: advance(1, note=f"lam {lam:g}, cosine {score:.4f}"),
-            )
-    with progress_bar("training", targets.shape[1], run.progress) as advance:
-        ridge = Ridge(weights, penalty)
-        solution = ridge.solve(targets, float(lam), threads=run.threads, device=run.device, on_slice=advance)
-    if tried:
-        solution.report["lams"] = tried
-    return solution
-
-
-def importances(
-    weights: Weights, targets: FloatMatrix, penalty: npt.NDArray[np.float64], run: Run
-) -> npt.NDArray[np.float64]:
+def importances(system: System, run: Run) -> npt.NDArray[np.float64]:
     """Return how much each subword vector adds to the words' vectors: its squared length times its squared weights.
 
     Lengths are measured in a random projection, which is enough to rank them.
     """
+    weights, targets = system.weights, system.targets
     if targets.shape[1] > SEARCH_DIMS:
         random = np.random.default_rng(run.seed)
         targets = targets @ random.standard_normal((targets.shape[1], SEARCH_DIMS)).astype(np.float32)
-    solution = solve(weights, targets, penalty, replace(run, progress=False))
+    plain = replace(run, preset=replace(run.preset, own_share="fitted", confidence=False), progress=False)
+    solution, _ = solve(system._replace(targets=targets), plain)
     lengths = np.einsum("ij,ij->i", solution.vectors, solution.vectors, dtype=np.float64)
     squares = np.bincount(weights.indices, weights.data.astype(np.float64) ** 2, minlength=weights.n_columns)
     importance: npt.NDArray[np.float64] = lengths * squares

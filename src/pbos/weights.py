@@ -34,15 +34,25 @@ class Weights:
         entries = np.repeat(self.indptr[rows] - indptr[:-1], sizes) + np.arange(indptr[-1])
         return Weights(indptr, self.indices[entries], self.data[entries], self.n_columns)
 
+    def scaled(self, factors: npt.NDArray[np.float32]) -> Weights:
+        """Return the matrix with row i multiplied by factors[i]."""
+        data = self.data * np.repeat(factors, np.diff(self.indptr))
+        return Weights(self.indptr, self.indices, data, self.n_columns)
+
     def renumbered(self, numbers: npt.NDArray[np.int64]) -> Weights:
         """Give column i the number numbers[i]; columns with the same number become one."""
         n_columns = int(numbers.max(initial=-1)) + 1
         return Weights(self.indptr, numbers[self.indices].astype(np.int32), self.data, n_columns).merged()
 
-    def columns_of_same_words(self) -> npt.NDArray[np.int64]:
-        """Number the columns so that those with the same set of words have the same number, in order of appearance."""
-        marks = np.random.default_rng(0).integers(1 << 63, size=len(self), dtype=np.int64)
+    def columns_of_same_words(self, apart: npt.NDArray[np.int64] | None = None) -> npt.NDArray[np.int64]:
+        """Number the columns so that those with the same set of words have the same number, in order of appearance.
+
+        The columns in `apart`, no two of which have the same set of words, get numbers of their own.
+        """
+        marks = np.random.default_rng(0).integers(1 << 63, size=len(self) + 1, dtype=np.int64)
         keys = columns.column_keys(self.indptr, self.indices, marks, self.n_columns)
+        if apart is not None:
+            keys[apart] ^= marks[-1]
         _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
         order = np.argsort(np.argsort(first))
         numbers: npt.NDArray[np.int64] = order[inverse]

@@ -214,3 +214,19 @@ def count_words(nodes, codes, offsets):
                     n_words[node] += 1
         first = last
     return n_words
+
+
+@kernel
+def whole_words(nodes, codes, offsets):
+    """Return the node of each word as a whole, -1 if there is none."""
+    found = np.full(offsets.size - 1, -1, np.int64)
+    first = 0
+    while first < offsets.size - 1:
+        last = end_of_run(offsets, first)
+        starts, span_nodes, _ = find_spans(nodes, 1.0, codes, offsets[first : last + 1])
+        for word in range(first, last):
+            slot = offsets[word] - offsets[first] + word - first
+            if starts[slot + 1] - starts[slot] == offsets[word + 1] - offsets[word]:
+                found[word] = span_nodes[starts[slot + 1] - 1]
+        first = last
+    return found

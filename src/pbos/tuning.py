@@ -1,0 +1,162 @@
+"""Held-out training words choose the ridge penalty, and how much less rare words count. Arrays only, no words."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from pbos.arrays import FloatMatrix
+from pbos.kernels.compose import compose
+from pbos.solvers import Ridge
+from pbos.weights import Weights
+
+LAMS = (0.1, 0.03, 0.01, 0.003, 0.001, 0.0003, 0.0001)  # the ridge penalties to try
+SHARES = (1 / 3, 1 / 10, 1 / 30, 1 / 100)  # the shares of words to try as `reliability`
+FIRST_LAM = 0.003
+SCORE_SHARE = 1 / 10  # in one half of the score, words count as training words do with this reliability
+SEARCH_DIMS = 32  # enough to tell one setting from another
+MOST_HELD_OUT = 5000
+Vector = npt.NDArray[np.float64]
+
+
+class Words(NamedTuple):
+    """Some of the training words."""
+
+    weights: Weights
+    targets: FloatMatrix  # (n_words, dims)
+    counts: Vector  # how often each occurs
+
+
+class Choice(NamedTuple):
+    """The best settings, and the scores of all that were tried."""
+
+    lam: float
+    share: float | None  # as for `reliabilities`
+    scores: dict[str, float]
+
+
+def reliabilities(counts: Vector, share: float | None) -> npt.NDArray[np.float32] | None:
+    """Return how much each word counts in the regression, 1 on average; None if all count the same.
+
+    A word's vector is learned from the places where the word occurs, so its error has a variance that falls with the
+    count c: as 1 + c0 / c, where c0 is the count of the word at this share of all words, most frequent first. Words
+    count in inverse proportion to the variance. Words that were not counted count like the rarest.
+
+    >>> reliabilities(np.array([4.0, 2.0, 1.0, 0.0]), 0.5).round(2).tolist()
+    [1.41, 1.06, 0.76, 0.76]
+    """
+    if share is None:
+        return None
+    known = np.maximum(counts, counts.min(initial=np.inf, where=counts > 0))
+    if not np.isfinite(known).all():
+        return None
+    ordered = np.sort(known)[::-1]
+    typical = ordered[min(int(share * known.size), known.size - 1)]
+    trust = known / (known + typical)
+    return np.asarray(trust / trust.mean(), np.float32)
+
+
+def split(n_words: int, seed: int) -> npt.NDArray[np.bool_]:
+    """Return which words to hold out: a tenth, at most 5,000."""
+    hidden = np.zeros(n_words, np.bool_)
+    size = min(n_words // 10, MOST_HELD_OUT)
+    hidden[np.random.default_rng(seed).choice(n_words, size, replace=False)] = True
+    return hidden
+
+
+def projection(dims: int, n: int, seed: int) -> FloatMatrix:
+    """Return n random directions at right angles, as columns: (dims, n); all of them if there are no more."""
+    if dims <= n:
+        return np.eye(dims, dtype=np.float32)
+    directions, _ = np.linalg.qr(np.random.default_rng(seed).standard_normal((dims, n)))
+    return np.asarray(directions, np.float32)
+
+
+def choose(
+    kept: Words,
+    held_out: Words,
+    penalty: Vector | None = None,
+    *,
+    lams: Sequence[float] = LAMS,
+    shares: Sequence[float | None] = (None, *SHARES),
+    seed: int = 0,
+    threads: int | None = None,
+    device: Any = None,
+    on_try: Callable[[str, float], None] = lambda name, score: None,
+) -> Choice:
+    """Choose lam and the share for `reliabilities` by the cosines of held-out words with their given vectors.
+
+    Cosines are taken around the mean of all given vectors, so that predicting the mean for every word scores nothing.
+    The score is half the average over all words and half one with more weight on frequent words: the vectors of rare
+    words are so noisy that fitting them best means fitting noise. Starts with the first share and climbs to the best lam; takes the next share only where it is
+    better by more than a standard error; then looks for a better lam next to the last one.
+
+    Args:
+        kept: The words to train on.
+        held_out: The words to compare with.
+        penalty: As for `Ridge`.
+        lams: The values to try, in order.
+        shares: The values to try, in order; None for words that all count the same.
+        seed: Determines the random projection in which vectors are compared.
+        threads: The number of threads; None for one per core.
+        device: As for `Ridge.solve`.
+        on_try: Called with what was tried and its score.
+    """
+    if not len(held_out.weights) or (len(lams) == 1 and len(shares) == 1):
+        return Choice(FIRST_LAM if FIRST_LAM in lams else lams[-1], shares[0], {})
+    directions = projection(kept.targets.shape[1], SEARCH_DIMS, seed)
+    targets, goal = kept.targets @ directions, held_out.targets @ directions
+    middle = targets.mean(axis=0)
+    trust = reliabilities(np.concatenate([kept.counts, held_out.counts]), SCORE_SHARE)
+    parts = np.full(len(goal), 1 / len(goal))
+    if trust is not None:
+        frequent = trust[-len(goal) :].astype(np.float64)
+        parts = (parts + frequent / frequent.sum()) / 2
+    scores: dict[str, float] = {}
+
+    @functools.lru_cache(maxsize=1)
+    def ridge(share: float | None) -> Ridge:
+        return Ridge(kept.weights, penalty, reliabilities(kept.counts, share))
+
+    @functools.cache
+    def cosines_of(lam: float, share: float | None) -> Vector:
+        vectors = ridge(share).solve(targets, lam, threads=threads, device=device).vectors
+        words = np.empty_like(goal)
+        compose(held_out.weights.indptr, held_out.weights.indices, held_out.weights.data, vectors, words)
+        found = row_cosines(words - middle, goal - middle)
+        name = f"{lam:g}" if share is None else f"{lam:g}, {share:.2g}"
+        scores[name] = round(float(parts @ found), 4)
+        on_try(name, scores[name])
+        return found
+
+    def climb(at: int, share: float | None) -> int:
+        """Return the position of the best lam, going from one to the next as long as it gets better."""
+        for step in (1, -1):
+            while 0 <= at + step < len(lams) and parts @ (
+                cosines_of(lams[at + step], share) - cosines_of(lams[at], share)
+            ) > 0:
+                at += step
+        return at
+
+    at = climb(lams.index(FIRST_LAM) if FIRST_LAM in lams else len(lams) - 1, shares[0])
+    share = shares[0]
+    for other in shares[1:]:
+        gained = cosines_of(lams[at], other) - cosines_of(lams[at], share)
+        error = np.sqrt(parts**2 @ (gained - parts @ gained) ** 2)
+        if parts @ gained <= error:
+            break
+        share = other
+    at = climb(at, share)
+    return Choice(lams[at], share, scores)
+
+
+def row_cosines(left: FloatMatrix, right: FloatMatrix) -> Vector:
+    """Return the cosine of each row of one matrix with the same row of another, in float64; 0 for rows of zeros."""
+    products = np.einsum("ij,ij->i", left, right, dtype=np.float64)
+    norms = np.linalg.norm(left, axis=1) * np.linalg.norm(right, axis=1)
+    cosines: Vector = np.divide(products, norms, out=np.zeros_like(products), where=norms > 0)
+    return cosines
