@@ -538,17 +538,17 @@ def test_unit_normalize_all(small):
 
 def test_a_training_word_that_lost_its_subwords(english):
     """Its vector is zero, so its cosine with all words is 0; gensim alone would rank NaN first."""
-    words = [*english.words[:300], "ЖЩ"]
+    words = [*english.words[:300], "жщ"]
     model = pbos.train((words, english.embed(english.words[:301])), lam=0.1).compress(min_vector_words=2)
-    assert not model["ЖЩ"].any()
+    assert not model["жщ"].any()
     kv = keyed_vectors(model)
-    assert "ЖЩ" in kv
+    assert "жщ" in kv
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
-        assert dict(kv.most_similar("people", topn=300))["ЖЩ"] == 0
+        assert dict(kv.most_similar("people", topn=300))["жщ"] == 0
         assert kv.distances("people")[-1] == 1
-        assert not kv.get_vector("ЖЩ", norm=True).any()
-        assert not kv[["ЖЩ", "people"]][0].any()
+        assert not kv.get_vector("жщ", norm=True).any()
+        assert not kv[["жщ", "people"]][0].any()
 
 
 @pytest.mark.parametrize("used", [False, True])

@@ -103,6 +103,7 @@ def test_explain(client, model):
         spelled = answer.pop("spelled")
         assert answer == {
             "word": word,
+            "read_as": model.lattice(word).word,
             "segmentations": [{"pieces": list(p), "probability": prob} for p, prob in model.segment(word, 3)],
             "weights": [{"subword": subword, "weight": weight} for subword, weight in model.weights(word)],
             "spans": [span._asdict() for span in explanation.lattice.spans],

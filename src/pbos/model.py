@@ -21,7 +21,7 @@ from pbos.segmenter import Segmenter
 from pbos.settings import MISSING, Missing, Spelling, check_choice
 from pbos.subword_vectors import SubwordVectors
 from pbos.subwords import Subwords
-from pbos.text import PackedStrings, as_words, encode, is_missing, unpack_strings
+from pbos.text import PackedStrings, as_words, encode, is_missing
 
 ENGLISH = Path(__file__).parent / "data" / "english"
 QUERIES = 64  # compared with all words at a time
@@ -49,7 +49,7 @@ class Model(Segmenter):
         target_vectors: FloatMatrix | None = None,
         info: dict[str, Any] | None = None,
     ) -> None:
-        self.subwords = Subwords(index, spelling, subword_vectors.lengths)
+        self.subwords = Subwords(index, spelling, subword_vectors.lengths, packed_words)
         self.subword_vectors = subword_vectors
         self.dims = subword_vectors.dims
         self.info = info or {}
@@ -119,8 +119,8 @@ class Model(Segmenter):
     def _put_given_vectors(self, words: list[str], out: FloatMatrix) -> None:
         if self._target_vectors is None:
             raise InputError("this model does not have the given vectors; train it with keep_targets=True to use exact")
-        for at, word in enumerate(self.subwords.normalize(words)):
-            row = self._word_rows.get(word)
+        for at, word in enumerate(self.subwords.read(words)):
+            row = self.subwords.word_rows.get(word)
             if row is not None:
                 out[at] = self._target_vectors[row]
 
@@ -212,7 +212,7 @@ class Model(Segmenter):
             units = self._unit_targets if exact else self._unit_words
         else:
             candidates = as_words(among)
-            names = self.subwords.normalize(candidates)
+            names = self.subwords.read(candidates)
             units = unit_rows(self.embed(candidates, exact=exact))
         repeated = len(names) - len(set(names)) if among is not None else 0
         found: list[Neighbors] = []
@@ -220,7 +220,7 @@ class Model(Segmenter):
             some, asking = groups[first : first + QUERIES], queries[first : first + QUERIES]
             for group, query, near in zip(some, asking, asking @ units.T, strict=True):
                 asked = {word for items in group for word in items if isinstance(word, str)}
-                own = set(self.subwords.normalize(list(asked)))
+                own = set(self.subwords.read(list(asked)))
                 best = largest(near, n + len(own) + repeated) if query.any() else []
                 found.append([(candidates[at], float(near[at])) for at in best if names[at] not in own][:n])
         return found[0] if one else found
@@ -278,17 +278,10 @@ class Model(Segmenter):
 
     # -- training words ------------------------------------------------------------------------------------------------
 
-    @cached_property
+    @property
     def words(self) -> list[str]:
         """The training words, in their given order."""
-        try:
-            return unpack_strings(*self._packed_words)
-        except UnicodeDecodeError:
-            raise ModelError("the model's list of words is damaged; get a fresh copy of the model") from None
-
-    @cached_property
-    def _word_rows(self) -> dict[str, int]:
-        return {word: row for row, word in enumerate(self.words)}
+        return self.subwords.words
 
     def __len__(self) -> int:
         return self._packed_words[1].size - 1
@@ -298,7 +291,7 @@ class Model(Segmenter):
 
     def __contains__(self, word: object) -> bool:
         """Return whether a word is a training word."""
-        return isinstance(word, str) and self.subwords.normalize([word])[0] in self._word_rows
+        return isinstance(word, str) and self.subwords.read([word])[0] in self.subwords.word_rows
 
     # -- smaller models ------------------------------------------------------------------------------------------------
 

@@ -19,6 +19,7 @@ from pbos.index import SubwordIndex, count_subwords
 from pbos.kernels.sgd import NO_NORM
 from pbos.model import Model
 from pbos.progress import progress as progress_bar
+from pbos.reading import resolved
 from pbos.settings import Preset, Settings, Spelling
 from pbos.solvers import LAMS, SEARCH_DIMS, Ridge, Solution, choose_lam, sgd
 from pbos.subword_vectors import SubwordVectors
@@ -71,10 +72,12 @@ def train(
     """
     recipe = Preset.named(preset, settings, others=inspect.signature(train).parameters)
     seed, limit = whole_number("seed", seed, 0), None if limit is None else whole_number("limit", limit, 1)
-    run = Run(recipe, seed, threads, solver_device(device, recipe), progress)
+    target_device = solver_device(device, recipe)
     given = read_vectors(vectors, limit, progress)
     if not len(given):
         raise InputError("there are no words to train on; pass the vectors of at least one word")
+    recipe = resolved(recipe, given.words)
+    run = Run(recipe, seed, threads, target_device, progress)
     words, targets = unique_words(given, recipe)
     table = WordCounts.from_ranks(words) if counts is None else WordCounts.of(counts).normalized(recipe.normalization)
     warn_if_unrelated(table, words)
