@@ -109,7 +109,7 @@ def test_explain(client, model):
             "spans": [span._asdict() for span in explanation.lattice.spans],
             "entropy": model.entropy(word),
             "coverage": model.coverage(word),
-            "known": word in model.words,
+            "known": model.read_as(word) in model.words,
             "neighbors": [{"word": other, "cosine": cosine} for other, cosine in explanation.neighbors],
             "svg": explanation.svg(),
         }

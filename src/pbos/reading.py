@@ -18,7 +18,7 @@ from pbos.text import lower, normalize, separates
 AnySpelling = TypeVar("AnySpelling", bound=Spelling)
 FEW = 0.01  # a table in which fewer words than this share have capitals, or accents, does not use them
 PREFIX = re.compile(r"(?:https?://(?:www\.)?|[#@]+)+")  # of web addresses, hashtags and user names
-MARGIN = 6.0  # a given case stays unless another is e^6 (about 400) times as probable
+MARGIN = 8.0  # a given case stays unless another is e^8 (about 3,000) times as probable
 LONGEST_JOIN = 3  # parts of a word in CamelCase that can be one known word, as You and Tube are
 LOOKALIKES = {  # what Unicode does not decompose
     **{"Æ": "AE", "æ": "ae", "Œ": "OE", "œ": "oe", "Ø": "O", "ø": "o", "Ł": "L", "ł": "l", "Đ": "D", "đ": "d"},
