@@ -6,6 +6,7 @@ import json
 import math
 import pickle
 import shutil
+import string
 import unicodedata
 
 import numpy as np
@@ -215,7 +216,7 @@ def sum_of_segmentations(model, word):
 @pytest.mark.parametrize("word", ["Thes", "HOUSED", "NATON", "Unfriend", "UNFRIEND", "Berl", "BERL", "TheHou"])
 def test_a_word_without_a_known_form_gets_the_most_probable_case(word):
     words = [*CASED, *(f"{stem}{ending}" for stem in ("house", "unfriend", "walk") for ending in ("d", "r", "ly", "s"))]
-    model = model_of(*dict.fromkeys(words))
+    model = model_of(*dict.fromkeys(words), string.ascii_uppercase)  # all capitals were seen
     forms = {form: sum_of_segmentations(model, form) for form in (word.lower(), word.capitalize())}
     if not word.isupper():
         forms.pop(word.capitalize())
