@@ -148,7 +148,7 @@ def test_explain_json_and_svg(run, counts, tmp_path):
     weights = oracle.weights("higher", table, set(table), 0.01)
     _, out, _ = run("explain", "-c", counts, "--json", "higher", "--svg", "higher.svg")
     data = json.loads(out)
-    assert data.keys() == {"word", "spelled", "segmentations", "weights", "spans", "entropy", "coverage"}
+    assert data.keys() == {"word", "read_as", "spelled", "segmentations", "weights", "spans", "entropy", "coverage"}
     assert {item["subword"]: item["weight"] for item in data["weights"]} == pytest.approx(weights, rel=1e-5)
     assert (tmp_path / "higher.svg").read_text(encoding="utf-8").startswith("<svg")
     assert run("explain", "-c", counts, "high", "er", "--svg", "x.svg")[0] == 2

@@ -55,7 +55,7 @@ def test_an_explanation_agrees_with_the_enumeration_of_all_segmentations():
     assert explanation.entropy == pytest.approx(oracle.entropy("highher", table, 0.01))
     assert (explanation.word, explanation.coverage, explanation.neighbors) == ("highher", 1.0, [])
     data = json.loads(json.dumps(explanation.to_dict()))
-    assert data.keys() == {"word", "spelled", "segmentations", "weights", "spans", "entropy", "coverage"}
+    assert data.keys() == {"word", "read_as", "spelled", "segmentations", "weights", "spans", "entropy", "coverage"}
     assert [(tuple(one["pieces"]), one["probability"]) for one in data["segmentations"]] == explanation.segmentations
     assert [(one["subword"], one["weight"]) for one in data["weights"]] == explanation.weights
     assert_spans(data, ways)

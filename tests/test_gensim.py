@@ -245,7 +245,7 @@ def test_what_holds_no_word_vectors(tmp_path, given):
 
 # -- KeyedVectors for unseen words -------------------------------------------------------------------------------------
 
-UNSEEN = ["unfriendliest", "covfefe", "naïvety", "zoomable", "Tweetable", "sub-editorship"]
+UNSEEN = ["unfriendliest", "covfefe", "naïvetyish", "zoomable", "Tweetable", "sub-editorship"]
 NOTHING = "ЖЖЖ"  # no subword of which the English model knows
 
 
@@ -274,8 +274,8 @@ METHODS = {
     "get many": lambda kv: kv[["covfefe", "king", "zoomable"]],
     "get many, rows too": lambda kv: kv[["covfefe", 17, "king"]],
     "get an array": lambda kv: kv[np.array(["covfefe", "king"])],
-    "get_vector": lambda kv: kv.get_vector("naïvety"),
-    "get_vector, norm": lambda kv: kv.get_vector("naïvety", norm=True),
+    "get_vector": lambda kv: kv.get_vector("naïvetyish"),
+    "get_vector, norm": lambda kv: kv.get_vector("naïvetyish", norm=True),
     "get_vector, trained, norm": lambda kv: kv.get_vector("king", norm=True),
     "get_normed_vectors": lambda kv: kv.get_normed_vectors()[:1000],
     "get_mean_vector": lambda kv: kv.get_mean_vector(["unfriendliest", "king", VECTOR, 5], weights=[1, 2, -1, 0.5]),
@@ -296,8 +296,8 @@ METHODS = {
     "most_similar, none": lambda kv: kv.most_similar(["zoomable"], topn=0),
     "most_similar_cosmul": lambda kv: kv.most_similar_cosmul(["Tweetable", "king"], ["covfefe"]),
     "most_similar_to_given": lambda kv: kv.most_similar_to_given("unfriendliest", ["king", "covfefe", "rude"]),
-    "similar_by_word": lambda kv: kv.similar_by_word("naïvety"),
-    "similar_by_key": lambda kv: kv.similar_by_key("naïvety", topn=3),
+    "similar_by_word": lambda kv: kv.similar_by_word("naïvetyish"),
+    "similar_by_key": lambda kv: kv.similar_by_key("naïvetyish", topn=3),
     "similar_by_vector": lambda kv: kv.similar_by_vector(VECTOR, topn=5),
     "closer_than": lambda kv: kv.closer_than("unfriendliest", "unkind"),
     "closer_than, unseen": lambda kv: kv.closer_than("unfriendly", "unfriendliest"),
@@ -402,7 +402,7 @@ king\tunfriendliest\t1
 covfefe\tcoffee\t3
 Zoomable\tTweetable\t4
 not enough\t3
-naïvety\tnaive\t9
+naïvetyish\tnaive\t9
 {NOTHING}\tking\t5
 """
 ANALOGIES = f""": of kings
@@ -420,7 +420,7 @@ unfriendly unfriendliest friendly Tweetable
 def test_evaluation_takes_unseen_words(kv, tmp_path, case_insensitive, dummy4unknown):
     """The English model has lowercase words only, so if case does not matter, words are looked up in lower case."""
     cased = ["zoomable", "tweetable"] if case_insensitive else ["zoomable", "Zoomable", "Tweetable"]
-    unseen = ["unfriendliest", "covfefe", "naïvety", *cased]
+    unseen = ["unfriendliest", "covfefe", "naïvetyish", *cased]
     oracle = plain([*kv.index_to_key, *unseen], np.vstack([kv.vectors, *(kv.model[word] for word in unseen)]))
     (tmp_path / "pairs.tsv").write_text(PAIRS, encoding="utf-8")
     (tmp_path / "analogies.txt").write_text(ANALOGIES, encoding="utf-8")
@@ -549,17 +549,17 @@ def test_unit_normalize_all(small):
 
 def test_a_training_word_that_lost_its_subwords(english):
     """Its vector is zero, so its cosine with all words is 0; gensim alone would rank NaN first."""
-    words = [*english.words[:300], "ЖЩ"]
+    words = [*english.words[:300], "жщ"]
     model = pbos.train((words, english.embed(english.words[:301])), lam=0.1).compress(min_vector_words=2)
-    assert not model["ЖЩ"].any()
+    assert not model["жщ"].any()
     kv = keyed_vectors(model)
-    assert "ЖЩ" in kv
+    assert "жщ" in kv
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
-        assert dict(kv.most_similar("people", topn=300))["ЖЩ"] == 0
+        assert dict(kv.most_similar("people", topn=300))["жщ"] == 0
         assert kv.distances("people")[-1] == 1
-        assert not kv.get_vector("ЖЩ", norm=True).any()
-        assert not kv[["ЖЩ", "people"]][0].any()
+        assert not kv.get_vector("жщ", norm=True).any()
+        assert not kv[["жщ", "people"]][0].any()
 
 
 @pytest.mark.parametrize("used", [False, True])

@@ -75,7 +75,7 @@ def test_em_finds_the_pieces_words_share():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"normalization": "x"}, "unknown normalization 'x'; choose one of: NFC, NFKC, casefold, none"),
+        ({"normalization": "x"}, "unknown normalization 'x'; choose one of: NFC, NFKC, lower, casefold, none, auto"),
         ({"min_prob_words": 0}, "min_prob_words must be at least 1, got 0"),
         ({"em_rounds": -1}, "em_rounds must be at least 0, got -1"),
         ({"min_prob_words": 99}, "min_prob_words 99 leaves single characters only; use a smaller number or more words"),

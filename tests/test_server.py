@@ -103,12 +103,13 @@ def test_explain(client, model):
         spelled = answer.pop("spelled")
         assert answer == {
             "word": word,
+            "read_as": model.lattice(word).word,
             "segmentations": [{"pieces": list(p), "probability": prob} for p, prob in model.segment(word, 3)],
             "weights": [{"subword": subword, "weight": weight} for subword, weight in model.weights(word)],
             "spans": [span._asdict() for span in explanation.lattice.spans],
             "entropy": model.entropy(word),
             "coverage": model.coverage(word),
-            "known": word in model.words,
+            "known": model.read_as(word) in model.words,
             "neighbors": [{"word": other, "cosine": cosine} for other, cosine in explanation.neighbors],
             "svg": explanation.svg(),
         }

@@ -69,7 +69,10 @@ def test_without_boundaries_the_settings_that_need_them_are_dropped():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"normalization": "nfd"}, "unknown normalization 'nfd'; choose one of: NFC, NFKC, casefold, none"),
+        (
+            {"normalization": "nfd"},
+            "unknown normalization 'nfd'; choose one of: NFC, NFKC, lower, casefold, none, auto",
+        ),
         ({"weighting": "x"}, "unknown weighting 'x'; choose one of: posterior, uniform, both"),
         ({"min_len": 0}, "min_len must be at least 1, got 0"),
         ({"min_len": 3, "max_len": 2}, "max_len must be at least min_len, got min_len 3 and max_len 2"),

@@ -136,13 +136,13 @@ def unfitted(
     """
     n_words = np.bincount(weights.indices, minlength=weights.n_columns)
     mean = np.average(targets, axis=0, weights=reliability).astype(np.float32)
-    scale = np.sqrt(np.mean(np.einsum("ij,ij->i", targets, targets, dtype=np.float64))) or 1.0
-    leverage = leverages(weights, lam, penalty, reliability)
+    scale = float(np.sqrt(np.mean(np.einsum("ij,ij->i", targets, targets, dtype=np.float64)))) or 1.0
+    left = (1 - leverages(weights, lam, penalty, reliability)).astype(np.float32)
     facts = np.empty((len(weights), 5), np.float32)
     for first in range(0, len(weights), BLOCK):
         rows = np.arange(first, min(first + BLOCK, len(weights)))
         given, shared = targets[rows], shared_words(weights.take(rows), n_words, vectors)
-        without = given - (given - shared) / (1 - leverage[rows, None]).astype(np.float32)
+        without = given - (given - shared) / left[rows, None]
         facts[rows, 0] = row_cosines(shared, given)
         facts[rows, 1] = row_cosines(without, given)
         facts[rows, 3] = row_cosines(given, np.broadcast_to(mean, given.shape))

@@ -10,15 +10,15 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from pbos.errors import FormatError, InputError, MissingExtraError, warn
 from pbos.files import Line, PathLike, read_lines
-from pbos.settings import Normalization, check_choice
-from pbos.text import as_words, normalize
+from pbos.settings import check_choice
+from pbos.text import NORMALIZERS, as_words, normalize
 
 SAMPLE = 100  # lines inspected to detect the format
 LANGUAGE = re.compile(r"[a-z]{2,3}(-[a-z]+)?")
@@ -109,7 +109,7 @@ class WordCounts:
         >>> list(WordCounts(["High", "high"], [1, 2]).normalized("casefold"))
         [('high', 3.0)]
         """
-        check_choice("normalization", form, get_args(Normalization))
+        check_choice("normalization", form, [*NORMALIZERS, "none"])
         return WordCounts(normalize(self.words, form), self.counts)
 
     def of_words(self, words: list[str]) -> npt.NDArray[np.float64]:

@@ -33,6 +33,7 @@ class Explanation:
 
     Attributes:
         word: The word as given.
+        read_as: The word as the model reads it, see `Segmenter.read_as`.
         lattice: All its segmentations.
         n: The number of segmentations, and of weights in tables.
         known: Whether it is a training word; None without a model.
@@ -48,6 +49,7 @@ class Explanation:
         find_neighbors: Callable[[], Shares] = list,
     ) -> None:
         self.word, self.lattice, self.n, self.known = word, lattice, n, known
+        self.read_as = lattice.word
         self._find_neighbors = find_neighbors
 
     @cached_property
@@ -82,6 +84,7 @@ class Explanation:
         """
         data = {
             "word": self.word,
+            "read_as": self.read_as,
             "spelled": self.lattice.spelled,
             "segmentations": [
                 {"pieces": list(one.pieces), "probability": one.probability} for one in self.segmentations
@@ -104,6 +107,8 @@ class Explanation:
         tables = self._tables()
         width = max(len(label) for _, rows in tables for label, _ in rows)
         lines = [f"{self.word}   coverage {self.coverage:.2f}   entropy {self.entropy:.2f}"]
+        if self.read_as != self.word:
+            lines.append(f"  read as: {self.read_as}")
         for title, rows in tables:
             lines.append(f"  {title}")
             lines += [f"    {label:<{width}}  {share:.3f}  {bar(share)}".rstrip() for label, share in rows]
@@ -124,6 +129,8 @@ class Explanation:
             tables.append(("nearest words", self.neighbors[: self.n]))
         yield '<div style="max-width: 100%; overflow-x: auto">'
         yield self.svg()
+        if self.read_as != self.word:
+            yield f"<div>read as: <bdi>{escape(printable(self.read_as))}</bdi></div>"
         yield f"<div>coverage {self.coverage:.2f} &nbsp; entropy {self.entropy:.2f}</div>"
         yield '<div style="display: flex; flex-wrap: wrap; gap: 0 2.5em">'
         for title, rows in tables:

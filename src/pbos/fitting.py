@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,11 +14,11 @@ from pbos.confidence import BLOCK, LEAST_HELD_OUT, Confidence, shared_words, unf
 from pbos.index import SubwordIndex
 from pbos.kernels.compose import compose
 from pbos.progress import progress as progress_bar
-from pbos.settings import PRESETS, Preset, Spelling
+from pbos.settings import Preset, Spelling
 from pbos.solvers import Ridge, Solution, sgd
 from pbos.subword_vectors import SubwordVectors
 from pbos.subwords import Subwords
-from pbos.text import LEFT, RIGHT, Codes
+from pbos.text import LEFT, RIGHT, Codes, pack_strings
 from pbos.tuning import LAMS, SHARES, Choice, Words, choose, projection, reliabilities, row_cosines, split
 from pbos.weights import Weights
 
@@ -37,7 +37,8 @@ class Run:
     progress: bool | None = False
 
 
-class System(NamedTuple):
+@dataclass(frozen=True)
+class System:
     """The equations words = weights @ vectors, and where they come from."""
 
     index: SubwordIndex
@@ -173,9 +174,8 @@ def tune(system: System, run: Run) -> tuple[Choice, Confidence | None]:
     kept = without(system, hidden)
     rows = np.flatnonzero(hidden)
     words = [system.words[row] for row in rows]
-    held_out = Words(
-        Subwords(kept.index, recipe).weights(words, run.threads), system.targets[rows], system.counts[rows]
-    )
+    weights = Subwords(kept.index, recipe, None, pack_strings(kept.words)).weights(words, run.threads)
+    held_out = Words(weights, system.targets[rows], system.counts[rows])
     with progress_bar("choosing lam", None, run.progress) as advance:
         choice = choose(
             Words(kept.weights, kept.targets, kept.counts),
@@ -201,19 +201,17 @@ def without(system: System, hidden: npt.NDArray[np.bool_]) -> System:
     rows = system.index.rows
     index = system.index.with_rows(np.where((rows >= 0) & seen[rows], rows, np.int32(-1)))
     words = [system.words[row] for row in kept]
-    return System(
-        index, words, weights, system.penalty, system.whole[kept], system.targets[kept], system.counts[kept]
-    )
+    return System(index, words, weights, system.penalty, system.whole[kept], system.targets[kept], system.counts[kept])
 
 
 def calibrate(kept: System, words: list[str], targets: FloatMatrix, choice: Choice, run: Run) -> Confidence:
     """Fit a confidence to the cosines of held-out words, as a model of the other words composes them."""
     directions = projection(targets.shape[1], CALIBRATION_DIMS, run.seed)
-    kept = kept._replace(targets=kept.targets @ directions)
+    kept = replace(kept, targets=kept.targets @ directions)
     solution = ridge_of(kept, choice).solve(kept.targets, choice.lam, threads=run.threads, device=run.device)
     evidence = evidence_of(kept, choice, solution.vectors, run)
     vectors = SubwordVectors.of(solution.vectors)
-    subwords = Subwords(kept.index, run.preset, vectors.lengths)
+    subwords = Subwords(kept.index, run.preset, vectors.lengths, pack_strings(kept.words))
     composed = np.empty((len(words), vectors.dims), np.float32)
     subwords.embed(words, vectors, composed, run.threads)
     features = subwords.features(words, vectors, evidence, run.threads)
@@ -228,6 +226,7 @@ def own_share(recipe: Preset, n_words: int) -> float:
 
     The automatic share falls with the square root of the number of words, because shared subwords then say more:
 
+    >>> from pbos.settings import PRESETS
     >>> [own_share(PRESETS["default"], n) for n in (1000, 30_000, 120_000, 480_000)]
     [1.0, 1.0, 0.5, 0.25]
     """

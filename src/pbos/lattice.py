@@ -38,7 +38,7 @@ class Lattice:
     """All segmentations of one word.
 
     Attributes:
-        word: The word, normalized.
+        word: The word as the model reads it.
         spelled: The word with boundary marks, if the model uses them; spans are positions in it.
     """
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from copy import copy
 from functools import cached_property, partial
 from os import PathLike
 from pathlib import Path
@@ -23,7 +22,7 @@ from pbos.segmenter import Segmenter
 from pbos.settings import MISSING, Missing, Spelling, check_choice
 from pbos.subword_vectors import SubwordVectors
 from pbos.subwords import Subwords
-from pbos.text import PackedStrings, as_words, encode, is_missing, pack_strings, unpack_strings
+from pbos.text import PackedStrings, as_words, encode, is_missing, normalize, pack_strings
 
 ENGLISH = Path(__file__).parent / "data" / "english"
 QUERIES = 64  # compared with all words at a time
@@ -52,7 +51,7 @@ class Model(Segmenter):
         info: dict[str, Any] | None = None,
         confidence: Confidence | None = None,
     ) -> None:
-        self.subwords = Subwords(index, spelling, subword_vectors.lengths)
+        self.subwords = Subwords(index, spelling, subword_vectors.lengths, packed_words)
         self.subword_vectors = subword_vectors
         self.dims = subword_vectors.dims
         self.info = info or {}
@@ -126,8 +125,8 @@ class Model(Segmenter):
                 "this model does not have the given vectors, so exact cannot be used; "
                 "pass them to with_targets (--vectors), or train with keep_targets=True"
             )
-        for at, word in enumerate(self.subwords.normalize(words)):
-            row = self._word_rows.get(word)
+        for at, word in enumerate(self.subwords.read(words)):
+            row = self.subwords.word_rows.get(word)
             if row is not None:
                 out[at] = self._target_vectors[row]
 
@@ -135,9 +134,7 @@ class Model(Segmenter):
     def confidence(self, words: str, *, threads: int | None = None) -> float: ...  # type: ignore[overload-overlap]
     @overload
     def confidence(self, words: Iterable[str], *, threads: int | None = None) -> npt.NDArray[np.float32]: ...
-    def confidence(
-        self, words: str | Iterable[str], *, threads: int | None = None
-    ) -> float | npt.NDArray[np.float32]:
+    def confidence(self, words: str | Iterable[str], *, threads: int | None = None) -> float | npt.NDArray[np.float32]:
         """Return how far to trust the vector of one word, or of many: its expected cosine with the true one, 0 to 1.
 
         The true vector is the one that the word would have had if it had been among the training words. The
@@ -154,8 +151,8 @@ class Model(Segmenter):
         features = self.subwords.features(many, self.subword_vectors, self._confidence, threads)
         found = self._confidence.predict(features)
         found[features[:, -2] == 0] = 0  # no subwords
-        known = self._word_rows
-        found[[word in known for word in self.subwords.normalize(many)]] = 1
+        known = self.subwords.word_rows
+        found[[word in known for word in self.subwords.read(many)]] = 1
         return float(found[0]) if isinstance(words, str) else found
 
     @overload
@@ -246,7 +243,7 @@ class Model(Segmenter):
             units = self._unit_targets if exact else self._unit_words
         else:
             candidates = as_words(among)
-            names = self.subwords.normalize(candidates)
+            names = self.subwords.read(candidates)
             units = unit_rows(self.embed(candidates, exact=exact))
         repeated = len(names) - len(set(names)) if among is not None else 0
         found: list[Neighbors] = []
@@ -254,7 +251,7 @@ class Model(Segmenter):
             some, asking = groups[first : first + QUERIES], queries[first : first + QUERIES]
             for group, query, near in zip(some, asking, asking @ units.T, strict=True):
                 asked = {word for items in group for word in items if isinstance(word, str)}
-                own = set(self.subwords.normalize(list(asked)))
+                own = set(self.subwords.read(list(asked)))
                 best = largest(near, n + len(own) + repeated) if query.any() else []
                 found.append([(candidates[at], float(near[at])) for at in best if names[at] not in own][:n])
         return found[0] if one else found
@@ -312,17 +309,10 @@ class Model(Segmenter):
 
     # -- training words ------------------------------------------------------------------------------------------------
 
-    @cached_property
+    @property
     def words(self) -> list[str]:
         """The training words, in their given order."""
-        try:
-            return unpack_strings(*self._packed_words)
-        except UnicodeDecodeError:
-            raise ModelError("the model's list of words is damaged; get a fresh copy of the model") from None
-
-    @cached_property
-    def _word_rows(self) -> dict[str, int]:
-        return {word: row for row, word in enumerate(self.words)}
+        return self.subwords.words
 
     def __len__(self) -> int:
         return self._packed_words[1].size - 1
@@ -332,7 +322,7 @@ class Model(Segmenter):
 
     def __contains__(self, word: object) -> bool:
         """Return whether a word is a training word."""
-        return isinstance(word, str) and self.subwords.normalize([word])[0] in self._word_rows
+        return isinstance(word, str) and self.subwords.read([word])[0] in self.subwords.word_rows
 
     def with_targets(self, vectors: Any) -> Model:
         """Return this model with a table of given vectors, for `exact`; composed vectors stay the same.
@@ -353,15 +343,14 @@ class Model(Segmenter):
         given = WordVectors.of(vectors)
         if given.dims != self.dims:
             raise InputError(f"the vectors have {given.dims} dimensions, but the model has {self.dims}")
-        words, matrix = self.subwords.normalize(given.words), given.vectors
+        words, matrix = normalize(given.words, self.spelling.normalization), given.vectors
         first: dict[str, int] = {}
         for row, word in enumerate(words):
             first.setdefault(word, row)
         if len(first) < len(words):
             words, matrix = list(first), matrix[list(first.values())]
-        model = copy(self)
-        model._packed_words, model._target_vectors = pack_strings(words), matrix
-        return model
+        packed = pack_strings(words)
+        return Model(self.index, self.spelling, self.subword_vectors, packed, matrix, self.info, self._confidence)
 
     # -- smaller models ------------------------------------------------------------------------------------------------
 

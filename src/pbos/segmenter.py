@@ -14,6 +14,7 @@ from pbos.errors import InputError
 from pbos.explanation import Explanation
 from pbos.index import SubwordIndex, count_subwords
 from pbos.lattice import Lattice
+from pbos.reading import resolved
 from pbos.settings import Normalization, Preset, Spelling
 from pbos.subwords import Segmentation, Subwords
 from pbos.text import as_words, encode
@@ -64,7 +65,8 @@ class Segmenter:
 
         Args:
             counts: A file, a mapping from words to counts, a language code ("en"), or WordCounts.
-            normalization: Unicode form of all words: NFC, NFKC, casefold or none.
+            normalization: Unicode form of all words: NFC, NFKC, lower, casefold, none, or auto for what
+                fits the words.
             boundaries: Whether to write words with the marks `<` and `>` around them.
             max_len: The longest subword; None for no limit.
             unseen_char_prob: The probability of a character never seen.
@@ -81,7 +83,9 @@ class Segmenter:
             min_prob_words=min_prob_words,
             em_rounds=em_rounds,
         ).spelling
-        table = WordCounts.of(counts).normalized(normalization)
+        table = WordCounts.of(counts)
+        spelling = resolved(spelling, table.words)
+        table = table.normalized(spelling.normalization)
         word_counts = (table.counts > 0).astype(np.float64) if types else table.counts
         words = encode(table.words, spelling)
         index = count_subwords(
@@ -100,6 +104,19 @@ class Segmenter:
                 )
             index = index.pruned(index.probs > 0)
         return Segmenter(Subwords(index, spelling).fitted(words, word_counts, em_rounds), spelling)
+
+    @overload
+    def read_as(self, words: str) -> str: ...  # type: ignore[overload-overlap]
+    @overload
+    def read_as(self, words: Iterable[str]) -> list[str]: ...
+    def read_as(self, words: str | Iterable[str]) -> str | list[str]:
+        """Return a word as it is read before it is cut or embedded: normalized, or in a form that is known.
+
+        >>> import pbos
+        >>> pbos.load().read_as(["HOUSE", "Łódź", "iPhoneCase"])
+        ['house', 'lodz', 'iphone case']
+        """
+        return self.subwords.read([words])[0] if isinstance(words, str) else self.subwords.read(as_words(words))
 
     def _each(self, words: str | Iterable[str], function: Callable[[str], Result]) -> Result | list[Result]:
         """Apply a function to one word, or to each of many."""

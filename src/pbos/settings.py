@@ -11,7 +11,8 @@ from typing import Any, Literal, TypedDict, get_args
 
 from pbos.errors import InputError, whole_number
 
-Normalization = Literal["NFC", "NFKC", "casefold", "none"]
+Normalization = Literal["NFC", "NFKC", "lower", "casefold", "none", "auto"]
+Fallback = Literal["none", "case", "accents", "auto"]
 Weighting = Literal["posterior", "uniform", "both"]
 Solver = Literal["ridge", "sgd"]
 DType = Literal["float32", "float16", "int8"]
@@ -48,7 +49,9 @@ def check_setting(declared: Field[Any], value: Any) -> None:
 class Spelling:
     """How a word becomes subwords and weights; stored in the model file."""
 
-    normalization: Normalization = setting("NFC", "Unicode form of all words.", Normalization)
+    normalization: Normalization = setting(
+        "NFC", "Form of all words; auto is lower for a table with (almost) no capitals, else NFC.", Normalization
+    )
     boundaries: bool = setting(False, "Write words with the marks < and > around them.")
     min_len: int = setting(1, "Shortest subword that has a vector, in characters.")
     max_len: int | None = setting(None, "Longest subword; no limit by default.")
@@ -59,6 +62,12 @@ class Spelling:
     inner_boundaries: bool = setting(False, "Write marks around punctuation inside words too: <well>-<known>.")
     start_weight: float = setting(1.0, "Factor for the weight of subwords at the start of a word.")
     end_weight: float = setting(1.0, "Factor for the weight of subwords at the end of a word.")
+    fallback: Fallback = setting(
+        "none",
+        "Read other words as training words from which they differ in case, or in case and accents; auto is accents "
+        "for a table with (almost) none, else case.",
+        Fallback,
+    )
 
     def __post_init__(self) -> None:
         for one in fields(self):
@@ -161,6 +170,8 @@ DEPENDENT: tuple[tuple[str, Any, dict[str, Any]], ...] = (
 
 PRESETS = {
     "default": Preset(
+        normalization="auto",
+        fallback="auto",
         boundaries=True,
         inner_boundaries=True,
         weighting="both",
@@ -194,6 +205,7 @@ class Settings(TypedDict, total=False):
     inner_boundaries: bool
     start_weight: float
     end_weight: float
+    fallback: Fallback
     types: bool
     round_probs: bool
     min_prob_words: int

@@ -69,7 +69,10 @@ def index_of(tensors: Tensors) -> SubwordIndex:
 def spelling_of(path: str | os.PathLike[str], config: dict[str, Any]) -> Spelling:
     """Return the spelling in a config."""
     try:
-        return Spelling(**config["spelling"])
+        spelling = Spelling(**config["spelling"])
+        if "auto" in (spelling.normalization, spelling.fallback):
+            raise InputError("a trained model has no setting that is auto")
+        return spelling
     except (KeyError, TypeError, InputError) as error:
         raise ModelError(f"{path}: {CONFIG} has bad spelling settings ({error}); {FRESH_COPY}") from None
 

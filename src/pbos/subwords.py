@@ -12,16 +12,17 @@ import numpy as np
 import numpy.typing as npt
 
 from pbos.arrays import FloatMatrix
-from pbos.errors import InputError, whole_number
+from pbos.errors import InputError, ModelError, whole_number
 from pbos.index import SubwordIndex, probabilities
 from pbos.kernels.embed import embed_with_evidence, embed_words
 from pbos.kernels.paths import count_letters, segmentations_of_words
 from pbos.kernels.sums import count_words, expected_counts, whole_words
 from pbos.kernels.trie import Nodes
 from pbos.kernels.weights import BOTH, POSTERIOR, UNIFORM, inspect_word, weights_of_words
+from pbos.reading import Reader
 from pbos.settings import Spelling
 from pbos.subword_vectors import SubwordVectors
-from pbos.text import Codes, encode, mark, normalize
+from pbos.text import Codes, PackedStrings, encode, mark, unpack_strings
 from pbos.threads import in_threads, thread_count
 from pbos.weights import Weights
 
@@ -53,7 +54,7 @@ class Segmentation(NamedTuple):
 class WordSpans(NamedTuple):
     """One word and all its spans; those that start at position i are ``starts[i]:starts[i + 1]``, shortest first."""
 
-    word: str  # normalized, without marks
+    word: str  # as the model reads it, without marks
     spelled: str  # with marks
     is_mark: npt.NDArray[np.bool_]  # (length,)
     starts: npt.NDArray[np.int64]  # (length + 1,)
@@ -73,30 +74,64 @@ class Subwords:
         spelling: How a word becomes subwords and weights.
     """
 
-    def __init__(self, index: SubwordIndex, spelling: Spelling, lengths: npt.NDArray[np.float32] | None = None) -> None:
-        """Keep the index and the spelling; `lengths` are those of the subword vectors, if there are any."""
+    def __init__(
+        self,
+        index: SubwordIndex,
+        spelling: Spelling,
+        lengths: npt.NDArray[np.float32] | None = None,
+        packed_words: PackedStrings | None = None,
+    ) -> None:
+        """Keep what is given.
+
+        Args:
+            index: The known subwords.
+            spelling: How a word becomes subwords and weights.
+            lengths: The lengths of the subword vectors, if there are any.
+            packed_words: The training words, if they are known.
+        """
         self.index, self.spelling = index, spelling
-        self._lengths = lengths
+        self._lengths, self._packed_words = lengths, packed_words
         kind = WEIGHTINGS[spelling.weighting]
         self._weighing = spelling.unseen_char_prob, kind, spelling.start_weight, spelling.end_weight
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Subwords, (self.index, self.spelling, self._lengths)  # without the unpacked index
+        return Subwords, (self.index, self.spelling, self._lengths, self._packed_words)  # without the unpacked index
 
     @cached_property
     def _nodes(self) -> Nodes:
         """The index as the kernels walk it, unpacked on first use."""
         return self.index.unpacked(self._lengths)
 
-    def normalize(self, words: list[str]) -> list[str]:
-        """Return words in the Unicode form of the index."""
-        return normalize(words, self.spelling.normalization)
+    @cached_property
+    def words(self) -> list[str]:
+        """The training words, in their given order."""
+        try:
+            return [] if self._packed_words is None else unpack_strings(*self._packed_words)
+        except UnicodeDecodeError:
+            raise ModelError("the model's list of words is damaged; get a fresh copy of the model") from None
+
+    @cached_property
+    def word_rows(self) -> dict[str, int]:
+        """The position of each training word."""
+        return {word: row for row, word in enumerate(self.words)}
+
+    @cached_property
+    def _reader(self) -> Reader:
+        return Reader(self.spelling, self.index.alphabet.tolist(), lambda: self.word_rows, self._log_total)
+
+    def read(self, words: list[str]) -> list[str]:
+        """Return words as the model knows them; see `Reader`."""
+        return self._reader.read(words)
+
+    def _log_total(self, word: str) -> float:
+        """Return the logarithm of the sum over all segmentations of a word that was read."""
+        return float(inspect_word(self._nodes, self._weighing, encode([word], self.spelling).codes)[-1])
 
     # -- one word ------------------------------------------------------------------------------------------------------
 
     def spans(self, word: str) -> WordSpans:
         """Return all spans of a word, with probabilities, posteriors and weights."""
-        (plain,) = self.normalize([word])
+        (plain,) = self.read([word])
         codes = encode([plain], self.spelling).codes
         letters = count_letters(codes, self.spelling.boundaries, self.spelling.inner_boundaries)
         found = inspect_word(self._nodes, self._weighing, codes)
@@ -127,7 +162,7 @@ class Subwords:
         map_chunks(embed_chunk, len(words), threads)
 
     def _embed_distinct(self, words: list[str], first: int, vectors: SubwordVectors, out: FloatMatrix) -> None:
-        codes = encode(normalize(words, self.spelling.normalization), self.spelling, first)
+        codes = encode(self._reader.read(words), self.spelling, first)
         embed_words(self._nodes, self._weighing, *codes, *vectors.kernel_arguments, out)
 
     def features(
@@ -141,7 +176,7 @@ class Subwords:
         evidence.flags.writeable = False
 
         def chunk_features(chunk: slice) -> npt.NDArray[np.float32]:
-            codes = encode(self.normalize(words[chunk]), self.spelling, chunk.start)
+            codes = encode(self.read(words[chunk]), self.spelling, chunk.start)
             lengths = np.diff(codes.offsets)
             composed = np.empty((lengths.size, vectors.dims), np.float32)
             found, n_subwords = np.empty((lengths.size, evidence.shape[1]), np.float32), np.empty_like(lengths)
@@ -184,7 +219,7 @@ class Subwords:
         self, words: list[str], first: int, n: int, random: np.random.Generator | None = None
     ) -> list[list[Segmentation]]:
         """Return the n best segmentations of each word, or with a random generator n random ones."""
-        plain = self.normalize(words)
+        plain = self.read(words)
         codes = encode(plain, self.spelling, first)
         uniforms = np.empty(0) if random is None else random.random(n * codes.codes.size)
         marks = self.spelling.boundaries, self.spelling.inner_boundaries
@@ -194,7 +229,7 @@ class Subwords:
 
     def weights(self, words: list[str], threads: int | None = None) -> Weights:
         """Return the weights of words; a subword that occurs twice in a word has two entries."""
-        return self.weights_of_codes(encode(self.normalize(words), self.spelling), threads)
+        return self.weights_of_codes(encode(self.read(words), self.spelling), threads)
 
     # -- words as code points, for training ----------------------------------------------------------------------------
 

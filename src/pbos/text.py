@@ -21,6 +21,7 @@ LEFT, RIGHT = BOUNDARIES = ("<", ">")
 NORMALIZERS: dict[str, Callable[[str], str]] = {
     "NFC": lambda word: unicodedata.normalize("NFC", word),
     "NFKC": lambda word: unicodedata.normalize("NFKC", word),
+    "lower": lambda word: lower(word),
     "casefold": lambda word: unicodedata.normalize("NFC", word.casefold()),
 }
 
@@ -89,13 +90,24 @@ def is_missing(word: Any) -> bool:
 # Words as the index reads them ----------------------------------------------------------------------------------------
 
 
+def lower(word: str) -> str:
+    """Return a word in lower case, in NFC; unlike casefold, it keeps letters such as ß.
+
+    Python lowers İ to two characters, an i and a dot above; the Turkish letter is a plain i.
+
+    >>> lower("İstanbul"), lower("STRAẞE")
+    ('istanbul', 'straße')
+    """
+    return unicodedata.normalize("NFC", word.replace("İ", "i").lower())
+
+
 def normalize(words: list[str], form: str) -> list[str]:
     """Bring words to one Unicode form.
 
     >>> normalize(["Straße"], "casefold")
     ['strasse']
     """
-    if form == "none" or (form != "casefold" and all(map(str.isascii, words))):  # ASCII is in NFC and NFKC already
+    if form == "none" or (form in ("NFC", "NFKC") and "".join(words).isascii()):  # ASCII is in these forms already
         return words
     return list(map(NORMALIZERS[form], words))
 
@@ -108,12 +120,16 @@ class InnerMarks(dict[int, str]):
 
     def __missing__(self, code: int) -> str:
         character = chr(code)
-        separates = unicodedata.category(character)[0] in "PSZ"
-        self[code] = f"{RIGHT}{character}{LEFT}" if separates else character
+        self[code] = f"{RIGHT}{character}{LEFT}" if separates(character) else character
         return self[code]
 
 
 INNER_MARKS = InnerMarks()
+
+
+def separates(character: str) -> bool:
+    """Return whether a character separates the parts of a word: punctuation, a symbol or a space."""
+    return unicodedata.category(character)[0] in "PSZ"
 
 
 def mark(words: list[str], spelling: Spelling) -> list[str]:

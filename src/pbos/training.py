@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from numbers import Real
 from os import PathLike
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -20,13 +20,13 @@ from pbos.index import SubwordIndex, count_subwords
 from pbos.kernels.sgd import NO_NORM
 from pbos.model import Model
 from pbos.progress import progress as progress_bar
-from pbos.settings import Preset, Settings, Spelling
+from pbos.reading import resolved
+from pbos.settings import Preset, Settings
 from pbos.subword_vectors import SubwordVectors
 from pbos.subwords import Subwords
-from pbos.text import LEFT, RIGHT, Codes, encode, normalize, pack_strings
+from pbos.text import Codes, encode, normalize, pack_strings
 from pbos.tuning import SEARCH_DIMS
 from pbos.vectors import WordVectors
-from pbos.weights import Weights
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -57,7 +57,7 @@ def train(
         preset: "default", or "pbos", "pbos-n" or "bos" with the settings of the paper.
         limit: Use only the first N words.
         heldout: The share of words (0 to 1) to hold out; the mean cosine between their composed and given vectors is
-            in `model.info["training"]["heldout_cosine"]`.
+            in `model.info["training"]["heldout_cosine"]`, and that of the most frequent and the rarest third beside it.
         keep_targets: Keep the given vectors in the model, for `embed(..., exact=True)`. They are about a quarter of
             its size. None keeps them unless `max_vectors` asks for a small model.
         threads: The number of threads; None for one per core. The model is the same byte for byte for any number.
@@ -73,10 +73,12 @@ def train(
     """
     recipe = Preset.named(preset, settings, others=inspect.signature(train).parameters)
     seed, limit = whole_number("seed", seed, 0), None if limit is None else whole_number("limit", limit, 1)
-    run = Run(recipe, seed, threads, solver_device(device, recipe), progress)
+    target_device = solver_device(device, recipe)
     given = read_vectors(vectors, limit, progress)
     if not len(given):
         raise InputError("there are no words to train on; pass the vectors of at least one word")
+    recipe = resolved(recipe, given.words)
+    run = Run(recipe, seed, threads, target_device, progress)
     words, targets = unique_words(given, recipe)
     table = WordCounts.from_ranks(words) if counts is None else WordCounts.of(counts).normalized(recipe.normalization)
     warn_if_unrelated(table, words)
@@ -96,7 +98,6 @@ def train(
             index = most_important(system.index, importances(system, run), counted, run)
             system = make_system(index, kept_words, codes, kept_targets, system.counts, run)
     solution, confidence = solve(system, run)
-    index = system.index
     # PBoS-n sums unit vectors; stored as such, they are summed like all others.
     values = unit_rows(solution.vectors, NO_NORM) if recipe.unit_length else solution.vectors
     training = {"seed": seed, **solution.report}
@@ -104,14 +105,11 @@ def train(
     if keep_targets is None:
         keep_targets = recipe.max_vectors is None
     given_vectors = np.ascontiguousarray(kept_targets) if keep_targets else None
-    model = Model(index, recipe.spelling, SubwordVectors.of(values), pack_strings(kept_words), given_vectors, info, confidence)
+    model = Model(
+        index, recipe.spelling, SubwordVectors.of(values), pack_strings(kept_words), given_vectors, info, confidence
+    )
     if hidden.size:
-        composed = model.embed([words[i] for i in hidden], threads=threads)
-        found = cosines(composed, targets[hidden])
-        by_count = np.argsort(-table.of_words([words[i] for i in hidden]), kind="stable")
-        thirds = {"frequent": by_count[: -(-hidden.size // 3)], "rare": by_count[-(-(-hidden.size // 3)) :]}
-        training |= {"heldout_words": int(hidden.size), "heldout_cosine": round(float(found.mean()), 4)}
-        training |= {f"heldout_cosine_{name}": round(float(found[some].mean()), 4) for name, some in thirds.items()}
+        training |= heldout_report(model, [words[i] for i in hidden], targets[hidden], table)
     return model
 
 
@@ -176,6 +174,16 @@ def held_out_rows(n_words: int, share: float, seed: int) -> npt.NDArray[np.int64
     return np.sort(np.random.default_rng(seed).choice(n_words, size, replace=False))
 
 
+def heldout_report(model: Model, words: list[str], targets: FloatMatrix, table: WordCounts) -> dict[str, Any]:
+    """Return the mean cosine of held-out words and their given vectors: of all, the most frequent and the rarest."""
+    found = cosines(model.embed(words), targets)
+    third = max(len(words) // 3, 1)
+    by_count = np.argsort(-table.of_words(words), kind="stable")
+    parts = {"": by_count, "_frequent": by_count[:third], "_rare": by_count[-third:]}
+    means = {f"heldout_cosine{name}": round(float(found[some].mean()), 4) for name, some in parts.items()}
+    return {"heldout_words": len(words), **means}
+
+
 def counted_words(table: WordCounts, training_words: list[str], recipe: Preset) -> Counted:
     """Return the words of a table and those training words that it lacks, with their counts."""
     known, targets = set(table.words), set(training_words)
@@ -228,7 +236,7 @@ def importances(system: System, run: Run) -> npt.NDArray[np.float64]:
         random = np.random.default_rng(run.seed)
         targets = targets @ random.standard_normal((targets.shape[1], SEARCH_DIMS)).astype(np.float32)
     plain = replace(run, preset=replace(run.preset, own_share="fitted", confidence=False), progress=False)
-    solution, _ = solve(system._replace(targets=targets), plain)
+    solution, _ = solve(replace(system, targets=targets), plain)
     lengths = np.einsum("ij,ij->i", solution.vectors, solution.vectors, dtype=np.float64)
     squares = np.bincount(weights.indices, weights.data.astype(np.float64) ** 2, minlength=weights.n_columns)
     importance: npt.NDArray[np.float64] = lengths * squares

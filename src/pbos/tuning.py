@@ -92,8 +92,9 @@ def choose(
 
     Cosines are taken around the mean of all given vectors, so that predicting the mean for every word scores nothing.
     The score is half the average over all words and half one with more weight on frequent words: the vectors of rare
-    words are so noisy that fitting them best means fitting noise. Starts with the first share and climbs to the best lam; takes the next share only where it is
-    better by more than a standard error; then looks for a better lam next to the last one.
+    words are so noisy that fitting them best means fitting noise. The search starts with the first share and climbs to
+    the best lam; it takes the next share only where that is better by more than a standard error; then it looks for a
+    better lam again.
 
     Args:
         kept: The words to train on.
@@ -136,9 +137,10 @@ def choose(
     def climb(at: int, share: float | None) -> int:
         """Return the position of the best lam, going from one to the next as long as it gets better."""
         for step in (1, -1):
-            while 0 <= at + step < len(lams) and parts @ (
-                cosines_of(lams[at + step], share) - cosines_of(lams[at], share)
-            ) > 0:
+            while (
+                0 <= at + step < len(lams)
+                and parts @ (cosines_of(lams[at + step], share) - cosines_of(lams[at], share)) > 0
+            ):
                 at += step
         return at
 

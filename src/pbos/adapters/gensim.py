@@ -80,7 +80,7 @@ class PbosKeyedVectors(KeyedVectors):  # type: ignore[misc]
     def get_index(self, key: Any, default: int | None = None) -> int:
         """Return the row of a word in the vocabulary; for other words the default, or a KeyError without one."""
         if isinstance(key, str) and key not in self.key_to_index:
-            (key,) = self.model.subwords.normalize([key])
+            (key,) = self.model.subwords.read([key])
         index: int = super().get_index(key, default)
         return index
 

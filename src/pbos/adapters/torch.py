@@ -154,7 +154,7 @@ class PbosEmbedding(nn.Module):  # type: ignore[misc]
     def set_extra_state(self, state: Tensor) -> None:
         """Undo `get_extra_state`; `load_state_dict` calls it."""
         index, spelling, self._words, self._info = unpack(state, self.bag.weight.shape)
-        self.bagger = Bagger(Subwords(index, spelling))
+        self.bagger = Bagger(Subwords(index, spelling, packed_words=self._words))
 
     @classmethod
     def from_state(

@@ -123,6 +123,7 @@ class Span(BaseModel):
 class ExplainedWord(SegmentedWord, WeightedWord, WordWithNeighbors):
     """Everything about a word: `model.explain(word).to_dict()` and a drawing."""
 
+    read_as: str = Field(description="The word as the model reads it: normalized, or in a form that it knows.")
     spelled: str = Field(description="The word with its boundary marks.")
     spans: list[Span]
     entropy: float = Field(description="Of the segmentations, in nats.")

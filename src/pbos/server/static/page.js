@@ -133,12 +133,12 @@ function showExplained() {
 }
 
 function showSummary() {
-  const { word, coverage, known, segmentations, weights } = explained;
+  const { word, read_as: readAs, coverage, known, segmentations, weights } = explained;
   const summary = $("summary");
   if (coverage === 0) {
     summary.replaceChildren(
       "The model knows no subword of ", make("bdi", {}, word),
-      ": its vector is all zeros. The model was probably not trained on this script or language.",
+      ": its vector is all zeros. None of its characters was in the training words, in lower case or without accents either; the model was probably trained on another script.",
     );
     return;
   }
@@ -147,7 +147,8 @@ function showSummary() {
   const source = known
     ? "It is a training word."
     : `It is not a training word; its vector is composed of ${weights.length} subwords.`;
-  summary.replaceChildren("Most probably ", cut, ` (${percent(best.probability)}). ${source}`);
+  const reading = readAs === word ? [] : ["Read as ", make("b", {}, make("bdi", {}, readAs)), ". "];
+  summary.replaceChildren(...reading, "Most probably ", cut, ` (${percent(best.probability)}). ${source}`);
 }
 
 function showLattice() {
