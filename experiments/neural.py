@@ -136,9 +136,13 @@ def write_job(
     ranks: npt.NDArray[Any],
     asked: Sequence[str],
 ) -> None:
-    """Write a job: words to train on, with their vectors and ranks, and words to embed."""
+    """Write a job: words to train on, with their vectors and ranks, and words to embed.
+
+    Vectors are rounded to 8 bits after the first, 0.2 %, so that the largest job has about 50 MB.
+    """
     file.parent.mkdir(parents=True, exist_ok=True)
-    arrays: dict[str, Any] = {"vectors": vectors.astype(np.float16), "ranks": ranks.astype(np.int32)}
+    rounded = (vectors.astype(np.float16).view(np.uint16) + np.uint16(2)) & np.uint16(0xFFFC)
+    arrays: dict[str, Any] = {"vectors": rounded.view(np.float16), "ranks": ranks.astype(np.int32)}
     np.savez_compressed(file, **arrays, words=pack(words), asked=pack(asked))
 
 
