@@ -63,13 +63,14 @@ python -m experiments reproduce --row similarity-selftrained-en-pbos --vectors p
 100-dimensional table. Nothing below is in the paper; all figures are ours.""",
     "real-similarity": """Spearman's ρ × 100 [95 % interval], as above. SimVerb-3500, which others report too, is in no
 package and is missing here. There is no fastText row: fastText needs the text, which is not published with the vectors.
-TR9856 was used in development, so it is not reported.""",
+TR9856 is kept for development, so it is not reported.""",
     "real-more": """Does training on more words hurt? The default preset on more words of GloVe minus the same on fewer:
-differences of ρ × 100, with 95 % intervals from drawing the same pairs for both. A loss is real only if its whole
-interval is below 0.""",
+differences of ρ × 100, with 95 % intervals from drawing the same pairs for both. A loss counts if its whole
+interval is below 0; of 36 such intervals, about one is expected to be so by chance.""",
     "real-known": """The default preset minus the targets alone, on pairs of words that both are in the table: what
 spelling adds to vectors that are given. Differences of ρ × 100, with 95 % intervals from drawing the same pairs for
-both. The mean is over the independent sets only: WS353-rel and -sim are parts of WS353.""",
+both. The mean gives every set the same weight, however few pairs it has; WS353-rel and -sim, which are parts of WS353,
+are not in it.""",
     "real-heldout": """4,000 hidden words of each table (a fifth of it at most), drawn evenly over all ranks: cosine of
 composed and true vector [95 % interval]; after the semicolon: the same after the mean of the training vectors is
 subtracted from both, since vectors with a large common mean look alike without it. "frequent": the first 15 % of the
@@ -165,8 +166,8 @@ def real_claims(found: dict[Row, list[Result]]) -> Iterable[str]:
         if gaps:
             better = sum(gap.value > 0 for gap in gaps.values())
             mean = cell(mean_difference(*known_pairs(models)), 1)
-            yield f"- words that {name} has: the default preset's vectors are better than the given ones in {better} of"
-            yield f"  {len(gaps)} sets of word pairs, by {mean} points of ρ × 100 in the mean."
+            yield f"- known words of {name}: the default preset's vectors are better than the given ones in {better} of"
+            yield f"  {len(gaps)} sets of word pairs; mean difference of ρ × 100: {mean}."
     losses = [
         f"{label}: {benchmark} {cell(gap, 1)}"
         for label, gaps in size_gaps(groups).items()
@@ -415,7 +416,10 @@ def real_similarity_table(rows: dict[Row, list[Result]]) -> Iterable[str]:
     for name, models in groups.items():
         known = known_gaps(models)
         if known:
-            sets = "; ".join(f"{benchmark} {cell(gap, 1)}" for benchmark, gap in known.items())
+            pairs = {benchmark: models["default"][f"{benchmark}, known words"].details["pairs"] for benchmark in known}
+            sets = "; ".join(
+                f"{benchmark} ({pairs[benchmark]:,} pairs) {cell(gap, 1)}" for benchmark, gap in known.items()
+            )
             body.append([name, cell(mean_difference(*known_pairs(models)), 1), sets])
     yield from table_lines(["table", "mean", "default – targets alone"], body)
 

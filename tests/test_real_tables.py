@@ -216,7 +216,7 @@ def test_rows_with_published_vectors(runner, tmp_path, monkeypatch):
         "npm `tiny` 1",
         "| 400 – 200 |",
         "more words of GloVe never hurt",
-        "words that glove-6b-100d, 400 words has",
+        "known words of glove-6b-100d, 400 words",
     ):
         assert part in text
     assert "earlier code" not in text
