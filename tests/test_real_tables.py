@@ -11,7 +11,7 @@ from experiments.__main__ import main
 from experiments.report import mean_difference, write_report
 from experiments.reproduce import Runner, code_without_text
 from experiments.rows import Row
-from pbos import WordVectors
+from pbos import Model, WordVectors
 from pbos.evaluation.results import Result
 from pbos.evaluation.words import difference
 
@@ -187,6 +187,7 @@ def test_the_mean_difference_is_that_of_scipys_rhos():
 
 
 def test_rows_with_published_vectors(runner, tmp_path, monkeypatch):
+    monkeypatch.setattr(Model, "confidence", lambda self, words: np.full(len(words), 0.25), raising=False)
     rows = [row("real-similarity", model, limit=limit) for limit in (200, 400) for model in ("targets", "default")]
     labels = {"targets": "targets alone", "default": "default"}
     rows = [
@@ -220,6 +221,8 @@ def test_rows_with_published_vectors(runner, tmp_path, monkeypatch):
     ):
         assert part in text
     assert "earlier code" not in text
+    line = next(line for line in text.splitlines() if line.startswith("| glove-6b-100d |") and "0.25/" in line)
+    assert line.count("0.25/") == 10
 
 
 def test_vectors_made_elsewhere_are_used(runner, tmp_path, monkeypatch):
