@@ -8,8 +8,9 @@ import sys
 from pathlib import Path
 
 from experiments import real_data
+from experiments.data import MissingData
 from experiments.report import write_report
-from experiments.reproduce import Runner
+from experiments.reproduce import ELSEWHERE, Runner
 from experiments.rows import read_rows
 from pbos.errors import InputError, PbosError
 from pbos.progress import progress
@@ -45,6 +46,10 @@ def main(arguments: list[str] | None = None) -> None:
     command.add_argument("names", nargs="*", metavar="NAME", help=f"default: all of {', '.join(real_data.ITEMS)}")
     command.add_argument("-o", "--output", type=Path, default=real_data.FOLDER, help="where the tables go")
     command.set_defaults(run=lambda options: real_data.make(options.names, options.output))
+    command = commands.add_parser("jobs", help="write what neural.py and kvq.py need, to run them where a GPU is")
+    command.add_argument("model", choices=("neural", "kvq"))
+    command.add_argument("--data", type=Path, default=os.environ.get("PBOS_DATA"), help="the data folder")
+    command.set_defaults(run=jobs)
     try:
         options = parser.parse_args(arguments)
         options.run(options)
@@ -58,16 +63,39 @@ def reproduce(options: argparse.Namespace) -> None:
     rows = [row for row in read_rows(options.table) if options.row in (None, row.name)]
     if not rows:
         raise InputError(f"unknown row {options.row!r}; the rows are in experiments/tables")
-    if options.data is None or not Path(options.data).is_dir():
-        raise InputError(f"the data folder {options.data} does not exist; pass it with --data or PBOS_DATA")
-    runner = Runner(Path(options.data), options.cache, originals=options.vectors, device=options.device)
+    runner = Runner(data_folder(options), options.cache, originals=options.vectors, device=options.device)
     with progress("reproducing", len(rows)) as advance:
         for row in rows:
             if row.model not in options.skip:
-                runner.run(row, show=lambda line: advance(0, note=line))
+                try:
+                    runner.run(row, show=lambda line: advance(0, note=line))
+                except MissingData as missing:
+                    sys.stderr.write(f"skipped {row.name}: {missing}\n")
             advance(1)
+    for table in dict.fromkeys(row.table for row in rows):
+        spent = {row.name: runner.seconds(row) for row in rows if row.table == table}
+        slowest = max(spent, key=lambda name: spent[name])
+        sys.stderr.write(f"{table}: {sum(spent.values()):.0f} s, of which {slowest} {spent[slowest]:.0f} s\n")
     for file in write_report(runner, options.output):
         sys.stderr.write(f"wrote {file}\n")
+
+
+def jobs(options: argparse.Namespace) -> None:
+    """Write the job of the neural models, or those of KVQ-FH."""
+    runner, folder = Runner(data_folder(options), Path("results/.cache")), ELSEWHERE / options.model
+    if options.model == "neural":
+        (row,) = (row for row in read_rows("real-unseen") if row.model == "default")
+        written = [runner.neural_job(row, folder / "job.npz")]
+    else:
+        written = list(runner.kvq_jobs([row for row in read_rows() if row.model == "kvq"], folder))
+    sys.stderr.writelines(f"wrote {file}\n" for file in written)
+
+
+def data_folder(options: argparse.Namespace) -> Path:
+    """Return the data folder, which must exist."""
+    if options.data is None or not Path(options.data).is_dir():
+        raise InputError(f"the data folder {options.data} does not exist; pass it with --data or PBOS_DATA")
+    return Path(options.data)
 
 
 if __name__ == "__main__":

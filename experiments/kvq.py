@@ -6,9 +6,12 @@ tables (keys, values, queries), so n-grams share rows.
 
 from __future__ import annotations
 
+import argparse
+import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +19,7 @@ import numpy.typing as npt
 import torch
 
 from experiments.fnv import fnv1a
+from experiments.neural import say, unpack, write_vectors
 from pbos.errors import InputError
 from pbos.progress import progress as progress_bar
 from pbos.text import as_words
@@ -94,8 +98,8 @@ class KVQ:
         tables = torch.randn(TABLES * settings.rows, dims, generator=random)
         model = cls((tables / dims**0.5).to(device).requires_grad_(), known, settings)
 
-        rows = [model.rows_of(word) for word in words]
-        usable = np.flatnonzero(np.array([len(found) > 0 for found in rows]) & targets.any(dim=1).cpu().numpy())
+        rows, lengths = model.pad([model.rows_of(word) for word in words])
+        usable = np.flatnonzero((lengths > 0) & targets.any(dim=1).cpu().numpy())
         if not usable.size:
             raise InputError("no word has both a known n-gram and a nonzero vector; there is nothing to learn")
         goal = torch.nn.functional.normalize(targets)
@@ -106,7 +110,7 @@ class KVQ:
                 order = usable[torch.randperm(usable.size, generator=random).numpy()]
                 for first in range(0, len(order), batch):
                     chosen = order[first : first + batch]
-                    vectors = model.compose([rows[i] for i in chosen])
+                    vectors = model.compose(rows[chosen], lengths[chosen])
                     loss = (torch.nn.functional.normalize(vectors) - goal[chosen]).square().sum()
                     adam.zero_grad()
                     (loss / len(chosen)).backward()
@@ -130,7 +134,7 @@ class KVQ:
         for first in range(0, len(covered), CHUNK):
             part = covered[first : first + CHUNK]
             with torch.no_grad():
-                out[part] = self.compose([rows[at] for at in part]).cpu().numpy()
+                out[part] = self.compose(*self.pad([rows[at] for at in part])).cpu().numpy()
         return out
 
     def rows_of(self, word: str) -> torch.Tensor:
@@ -139,17 +143,20 @@ class KVQ:
         found = [self.known[ngram] for n in lengths for ngram in ngrams(word, n) if ngram in self.known]
         return torch.tensor(found[: self.settings.per_word]).view(-1, TABLES).long()
 
-    def compose(self, rows: list[torch.Tensor]) -> Any:
-        """Return word vectors, (n_words, dims), from the rows of their n-grams; every word has at least one.
+    def pad(self, rows: list[torch.Tensor]) -> tuple[torch.Tensor, npt.NDArray[np.int64]]:
+        """Return rows of words as one tensor on the device, (n_words, longest, 3), and how many each word has."""
+        padded = torch.nn.utils.rnn.pad_sequence([found.int() for found in rows], batch_first=True)
+        return padded.to(self.tables.device), np.array([len(found) for found in rows])
+
+    def compose(self, rows: torch.Tensor, lengths: npt.NDArray[np.int64]) -> Any:
+        """Return word vectors, (n_words, dims), from the padded rows of their n-grams; every word has at least one.
 
         query = sum of queries;  weights = softmax(query * key * sqrt(dims)) over n-grams, for each dimension;
         vector = sum of weights * values
         """
-        lengths = torch.tensor([len(found) for found in rows])
-        padded = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)  # (n_words, longest, 3)
-        padding = (torch.arange(padded.shape[1]) >= lengths[:, None])[:, :, None].to(self.tables.device)
-        padded = padded.to(self.tables.device)
-        keys, values, queries = torch.nn.functional.embedding(padded, self.tables).unbind(2)
+        longest = int(lengths.max())
+        padding = torch.from_numpy(np.arange(longest) >= lengths[:, None])[:, :, None].to(self.tables.device)
+        keys, values, queries = torch.nn.functional.embedding(rows[:, :longest], self.tables).unbind(2)
         query = queries.masked_fill(padding, 0).sum(dim=1, keepdim=True)
         logits = (query * keys * self.dims**0.5).masked_fill(padding, -torch.inf)
         return (logits.softmax(dim=1) * values).sum(dim=1)
@@ -180,3 +187,24 @@ def table_rows(ngram: str, rows: int) -> Rows:
         mixed = (mixed ^ mixed >> 27) * 0x94D049BB133111EB % 2**64
         found.append(table * rows + (mixed ^ mixed >> 31) % rows)
     return found[0], found[1], found[2]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Train on a job of `python -m experiments jobs kvq`; write the vectors of its words to a file of the same name."""
+    parser = argparse.ArgumentParser(description="Train KVQ-FH on a job. Needs NumPy and PyTorch only.")
+    parser.add_argument("job", type=Path)
+    parser.add_argument("folder", type=Path, help="where the vectors go")
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--epochs", type=int, default=300)
+    options = parser.parse_args(arguments)
+    with np.load(options.job, allow_pickle=False) as job:
+        words, vectors, asked = unpack(job["words"]), job["vectors"], unpack(job["asked"])
+    start = time.perf_counter()
+    model = KVQ.train(words, vectors, epochs=options.epochs, device=options.device)
+    options.folder.mkdir(parents=True, exist_ok=True)
+    write_vectors(options.folder / options.job.name, asked, model.embed(asked), losses=np.array(model.losses))
+    say(f"{options.job.stem}: {time.perf_counter() - start:.0f} s, loss {model.losses[-1]:.4f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -8,16 +8,20 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib
+import numpy as np
 from matplotlib import pyplot
 
-from experiments.reproduce import ABLATION, HELDOUT, LANGUAGES, SIMILARITY, Runner
+from experiments import data
+from experiments.reproduce import ABLATION, HELDOUT, LANGUAGES, PUBLISHED, SIMILARITY, Runner
 from experiments.rows import Row, read_rows
+from experiments.tasks import GROUPS
 from pbos.evaluation.datasets import MULTILINGUAL, MULTILINGUAL_KINDS
 from pbos.evaluation.results import Result, Score
-from pbos.evaluation.words import difference
+from pbos.evaluation.words import difference, order, spearman
 from pbos.files import write_whole
 
 MODELS = ("targets alone", "nearest spelling", "BoS", "KVQ-FH", "PBoS-n", "PBoS", "fastText", "default")
+INDEPENDENT = tuple(name for name in (*data.ENGLISH, *data.RUSSIAN) if "-rel-" not in name and "-sim-" not in name)
 NOTES = {
     "segmentation": """Table 1 of the paper, from the same kind of list (333,333 words); the paper's figures are in
 brackets. The rows "PBoS" differ from the paper by at most 0.0065. "default's way" uses the default preset's
@@ -54,6 +58,32 @@ python -m experiments reproduce --row similarity-selftrained-en-pbos --vectors p
 ```
 """,
     "speed": "On the machine that computed these tables; bytes include the index.",
+    "real": """The tables above use vectors that stand in for the paper's. The tables below use published vectors, which
+`make real-data` takes out of packages. Of GloVe, only words of ASCII letters in lower case are used: 317,730 of the
+100-dimensional table. Nothing below is in the paper; all figures are ours.""",
+    "real-similarity": """Spearman's ρ × 100 [95 % interval], as above. SimVerb-3500, which others report too, is in no
+package and is missing here. There is no fastText row: fastText needs the text, which is not published with the vectors.
+TR9856 is kept for development, so it is not reported.""",
+    "real-more": """Does training on more words hurt? The default preset on more words of GloVe minus the same on fewer:
+differences of ρ × 100, with 95 % intervals from drawing the same pairs for both. A loss counts if its whole
+interval is below 0; of 36 such intervals, about one is expected to be so by chance.""",
+    "real-known": """The default preset minus the targets alone, on pairs of words that both are in the table: what
+spelling adds to vectors that are given. Differences of ρ × 100, with 95 % intervals from drawing the same pairs for
+both. The mean gives every set the same weight, however few pairs it has; WS353-rel and -sim, which are parts of WS353,
+are not in it.""",
+    "real-heldout": """4,000 hidden words of each table (a fifth of it at most), drawn evenly over all ranks: cosine of
+composed and true vector [95 % interval]; after the semicolon: the same after the mean of the training vectors is
+subtracted from both, since vectors with a large common mean look alike without it. "frequent": the first 15 % of the
+words (ranks below 30,000 of GloVe's 200,000); "middle": up to 50 % (100,000); "rare": the rest. Models get the counts
+of the table, if it has any, or ranks.""",
+    "real-confidence": """How well `model.confidence(words)` predicts the cosine of the same hidden words, none of which
+were used to fit it: Spearman's ρ with the true cosine [95 % interval]; the mean and the largest difference between
+expected and true cosine over tenths of the words; expected/true by tenths, from the least confidence up.""",
+    "real-unseen": """Every model is trained on the same words: the first 200,000 of GloVe (100 dimensions) without all
+words of the benchmarks and 4,000 other words. Cosine of these 4,000, frequent to rare as above; then ρ × 100 on the
+benchmarks, whose words are all unseen. The neural models of characters are our own, in
+[neural.py](../experiments/neural.py): 40 epochs, squared error weighted by 1 / (1 + rank / 10,000), the epoch chosen
+on 2,000 other words. They stand for their kind, not for the best that could be made of it.""",
 }
 
 
@@ -63,16 +93,21 @@ def write_report(runner: Runner, folder: Path) -> list[Path]:
     found = {row: runner.cached(row) for row in read_rows()}
     losses = {row: runner.losses(row) for row in found if row.table == "similarity" and row.targets == "minilm-en"}
     figures = draw_all(found, {row.label: values for row, values in losses.items() if values}, folder)
+    outdated = [row.name for row, results in found.items() if results and not runner.is_current(row)]
     with write_whole(folder / "README.md") as stream:
-        stream.write("\n".join(page(found, figures)).encode())
+        stream.write("\n".join(page(found, figures, outdated)).encode())
     return [folder / "README.md", *figures]
 
 
-def page(found: dict[Row, list[Result]], figures: list[Path]) -> Iterable[str]:
-    """Yield the lines of the page."""
+def page(found: dict[Row, list[Result]], figures: list[Path], outdated: list[str]) -> Iterable[str]:
+    """Yield the lines of the page; `outdated` are rows that other code than this has computed."""
     yield "# Results\n"
     yield "Every table of the paper, by `python -m experiments reproduce all`; a single row by `--row NAME`."
-    yield f"Commit: `{commit()}`. Where we do not have the paper's vectors, the table names the targets used instead.\n"
+    yield f"Commit: `{commit()}`. Where we do not have the paper's vectors, the table names the targets used instead;"
+    yield "the last tables use published vectors. Figures are ours unless they are marked as the paper's."
+    if outdated:
+        yield f"Computed by earlier code: {', '.join(f'`{name}`' for name in outdated)}."
+    yield ""
     yield from claims(found)
     yield from orderings(found)
     makers = {
@@ -88,11 +123,16 @@ def page(found: dict[Row, list[Result]], figures: list[Path]) -> Iterable[str]:
         "ablation": ablation_table,
         "size": size_table,
         "speed": speed_table,
+        "real-similarity": real_similarity_table,
+        "real-heldout": real_heldout_table,
+        "real-unseen": real_unseen_table,
     }
     yield f"{NOTES['originals']}"
     for table, make in makers.items():
         rows = {row: results for row, results in found.items() if row.table == table}
-        yield f"## {table.capitalize()}\n\n{NOTES[table]}\n"
+        if table == "real-similarity":
+            yield from sources()
+        yield f"## {table.replace('-', ' ').capitalize()}\n\n{NOTES[table]}\n"
         yield from make(rows)
         yield from (f"\n![{figure.stem}]({figure.name})" for figure in figures if figure.stem.startswith(table))
         yield ""
@@ -114,7 +154,33 @@ def claims(found: dict[Row, list[Result]]) -> Iterable[str]:
     for label, results in tables["unseen"].items():
         if label != "default" and "default" in tables["unseen"]:
             yield ahead("benchmarks with all words held out", tables["unseen"]["default"], label, results)
+    yield from real_claims(found)
     yield ""
+
+
+def real_claims(found: dict[Row, list[Result]]) -> Iterable[str]:
+    """Yield what the default preset does for published vectors."""
+    groups = similarity_groups(found)
+    for name, models in groups.items():
+        gaps = known_gaps(models)
+        if gaps:
+            better = sum(gap.value > 0 for gap in gaps.values())
+            mean = cell(mean_difference(*known_pairs(models)), 1)
+            yield f"- known words of {name}: the default preset's vectors are better than the given ones in {better} of"
+            yield f"  {len(gaps)} sets of word pairs; mean difference of ρ × 100: {mean}."
+    losses = [
+        f"{label}: {benchmark} {cell(gap, 1)}"
+        for label, gaps in size_gaps(groups).items()
+        for benchmark, gap in gaps.items()
+        if gap.high is not None and gap.high < 0
+    ]
+    if size_gaps(groups):
+        yield f"- more words of GloVe never hurt, within noise: {verdict(not losses)}{listed(losses)}."
+
+
+def listed(items: list[str]) -> str:
+    """Return items in brackets, or nothing."""
+    return f" ({'; '.join(items)})" if items else ""
 
 
 def ahead(task: str, ours: dict[str, Result], label: str, theirs: dict[str, Result]) -> str:
@@ -295,6 +361,168 @@ def unseen_table(rows: dict[Row, list[Result]]) -> Iterable[str]:
     yield from table_lines(["difference", *SIMILARITY], gaps)
 
 
+def sources() -> Iterable[str]:
+    """Yield where the published tables come from."""
+    yield f"## Published vectors\n\n{NOTES['real']}\n"
+    body = []
+    for name in (*PUBLISHED, "similarity"):
+        try:
+            found = data.source(name)
+        except data.MissingData:
+            continue
+        size = f"{found['words']:,} × {found['dims']}" if "words" in found else "MEN, MTurk-771"
+        registry = "npm" if found["kind"] == "npm" else "PyPI"
+        package = f"{registry} `{found['package']}` {found['version']}"
+        body.append([f"`{name}`", size, package, found["license"], f"`{found['sha256'][:12]}…`"])
+    yield from table_lines(["table", "words × dims", "package", "license", "sha256"], body)
+    yield ""
+
+
+def similarity_groups(found: dict[Row, list[Result]]) -> dict[str, dict[str, dict[str, Result]]]:
+    """Return the results on published tables: by table and number of words, by model, by benchmark."""
+    groups: dict[str, dict[str, dict[str, Result]]] = {}
+    for row, results in found.items():
+        if row.table == "real-similarity" and results:
+            group = groups.setdefault(f"{row.targets}, {row.limit:,} words", {})
+            group[row.label] = by_dataset(results)
+    return groups
+
+
+def benchmarks_of(results: dict[str, Result]) -> list[str]:
+    """Return the benchmarks among results, without the parts of them that have known words only."""
+    return [name for name in results if not name.endswith(", known words")]
+
+
+def real_similarity_table(rows: dict[Row, list[Result]]) -> Iterable[str]:
+    """Yield a table for each set of targets, and the differences between sizes and from the targets."""
+    groups = similarity_groups(rows)
+    for name, models in groups.items():
+        benchmarks = benchmarks_of(next(iter(models.values())))
+        yield f"### {name}\n"
+        body = [
+            [label, *(cell(results[benchmark].main, 1) for benchmark in benchmarks)]
+            for label, results in models.items()
+        ]
+        yield from table_lines(["model", *benchmarks], body)
+        yield ""
+    yield f"### More words\n\n{NOTES['real-more']}\n"
+    gaps = size_gaps(groups)
+    names = list(next(iter(gaps.values()), {}))
+    yield from table_lines(
+        ["words", *names], [[label, *(cell(gap[name], 1) for name in names)] for label, gap in gaps.items()]
+    )
+    yield f"\n### Known words\n\n{NOTES['real-known']}\n"
+    body = []
+    for name, models in groups.items():
+        known = known_gaps(models)
+        if known:
+            pairs = {benchmark: models["default"][f"{benchmark}, known words"].details["pairs"] for benchmark in known}
+            sets = "; ".join(
+                f"{benchmark} ({pairs[benchmark]:,} pairs) {cell(gap, 1)}" for benchmark, gap in known.items()
+            )
+            body.append([name, cell(mean_difference(*known_pairs(models)), 1), sets])
+    yield from table_lines(["table", "mean", "default – targets alone"], body)
+
+
+def size_gaps(groups: dict[str, dict[str, dict[str, Result]]]) -> dict[str, dict[str, Score]]:
+    """Return how far the default preset gets better with more words of GloVe, each size compared with all smaller."""
+    sizes = {
+        name.split(", ", 1)[1].removesuffix(" words"): models["default"]
+        for name, models in groups.items()
+        if name.startswith("glove-6b-100d") and "default" in models
+    }
+    return {
+        f"{more} – {fewer}": {
+            name: difference(sizes[more][name], sizes[fewer][name]) for name in benchmarks_of(sizes[more])
+        }
+        for at, more in enumerate(sizes)
+        for fewer in list(sizes)[:at]
+    }
+
+
+def known_pairs(models: dict[str, dict[str, Result]]) -> tuple[list[Result], list[Result]]:
+    """Return the results of the default preset and of the targets, on the known words of independent benchmarks."""
+    ours, given = models.get("default", {}), models.get("targets alone", {})
+    names = [f"{name}, known words" for name in INDEPENDENT]
+    names = [name for name in names if name in ours and name in given]
+    return [ours[name] for name in names], [given[name] for name in names]
+
+
+def known_gaps(models: dict[str, dict[str, Result]]) -> dict[str, Score]:
+    """Return how far the default preset is ahead of the targets on the words that these have, by benchmark."""
+    ours, given = models.get("default", {}), models.get("targets alone", {})
+    return {
+        name.removesuffix(", known words"): difference(result, given[name])
+        for name, result in ours.items()
+        if name.endswith(", known words") and name in given
+    }
+
+
+def mean_difference(first: list[Result], second: list[Result], *, repeats: int = 1000, seed: int = 0) -> Score:
+    """Return the mean of the differences over several data sets; each has pairs of its own drawn.
+
+    Like `pbos.evaluation.words.difference`, with which it agrees on a single data set but for the draws.
+    """
+    random = np.random.default_rng(seed)
+    columns = [
+        tuple(
+            order(np.array(values))
+            for values in (one.details["cosines"], other.details["cosines"], one.details["human"])
+        )
+        for one, other in zip(first, second, strict=True)
+    ]
+
+    def mean(draw: bool) -> float:
+        gaps = []
+        for one, other, human in columns:
+            rows = random.integers(0, len(human), len(human)) if draw else np.arange(len(human))
+            gaps.append(spearman(one[rows], human[rows]) - spearman(other[rows], human[rows]))
+        return float(np.mean(gaps))
+
+    low, high = np.percentile([mean(draw=True) for _ in range(repeats)], [2.5, 97.5])
+    return Score(mean(draw=False), float(low), float(high))
+
+
+def real_heldout_table(rows: dict[Row, list[Result]]) -> Iterable[str]:
+    """Yield a line for each table and group of words, a column for each model; then the confidence."""
+    found = {row.label: by_dataset(results) for row, results in rows.items() if results}
+    body = [
+        [table, group or "all", *(group_cell(results.get(table), group) for results in found.values())]
+        for table in PUBLISHED
+        for group in ("", *GROUPS)
+        if any(table in results for results in found.values())
+    ]
+    yield from table_lines(["table", "words", *found], body)
+    yield f"\n### Confidence\n\n{NOTES['real-confidence']}\n"
+    body = []
+    for table, result in found.get("default", {}).items():
+        if "confidence" in result.scores:
+            errors = [cell(result.scores[name], 3) for name in ("calibration error", "largest calibration error")]
+            tenths = " ".join(f"{expected:.2f}/{true:.2f}" for expected, true in result.details["tenths"])
+            body.append([table, cell(result.scores["confidence"], 2), *errors, tenths])
+    yield from table_lines(["table", "Spearman's ρ", "mean error", "largest error", "expected/true by tenths"], body)
+
+
+def group_cell(result: Result | None, group: str) -> str:
+    """Format the cosine of a group of hidden words with its interval, and the cosine around the mean."""
+    if result is None:
+        return "–"
+    suffix = f", {group}" if group else ""
+    around = cell(result.scores.get(f"around the mean{suffix}"), 3, interval=False)
+    return f"{cell(result.scores.get(f'cosine{suffix}'), 3)}; {around}"
+
+
+def real_unseen_table(rows: dict[Row, list[Result]]) -> Iterable[str]:
+    """Yield a line for each model: hidden words, then the benchmarks."""
+    body = []
+    for row, results in rows.items():
+        if results:
+            hidden, found = results[0], by_dataset(results)
+            cells = [group_cell(hidden, group) for group in GROUPS]
+            body.append([row.label, *cells, *(cell(found[name].main, 1) for name in data.ENGLISH)])
+    yield from table_lines(["model", *GROUPS, *data.ENGLISH], body)
+
+
 def ablation_table(rows: dict[Row, list[Result]]) -> Iterable[str]:
     """Yield a line for each change, a column for each set of vectors; the unchanged preset first."""
     found = {row.label: by_dataset(results) for row, results in rows.items() if results}
@@ -356,6 +584,7 @@ def draw_all(found: dict[Row, list[Result]], losses: dict[str, list[float]], fol
         draw_similarity(found, folder / "similarity.png"),
         draw_sizes(found, folder / "size.png"),
         draw_losses(losses, folder / "similarity-losses.png"),
+        draw_confidence(found, folder / "real-heldout-confidence.png"),
     ]
 
 
@@ -431,6 +660,22 @@ def draw_losses(losses: dict[str, list[float]], file: Path) -> Path:
     axes.grid(alpha=0.3)
     if losses:
         axes.legend(fontsize="small")
+    return save(figure, file)
+
+
+def draw_confidence(found: dict[Row, list[Result]], file: Path) -> Path:
+    """Draw the reliability diagram: true against expected cosine, by tenths of the hidden words."""
+    figure, axes = pyplot.subplots(figsize=(5, 5), layout="constrained")
+    axes.plot([0, 1], [0, 1], color="gray", linewidth=0.8, label="as expected")
+    for row, results in found.items():
+        for result in results:
+            if row.table == "real-heldout" and "tenths" in result.details:
+                axes.plot(*zip(*result.details["tenths"], strict=True), "-o", label=result.dataset, markersize=4)
+    axes.set(
+        xlabel="expected cosine, model.confidence", ylabel="true cosine", title="Hidden words, by tenths of confidence"
+    )
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize="small")
     return save(figure, file)
 
 

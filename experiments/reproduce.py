@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import json
+import time
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 import pbos
 from experiments import data as files
@@ -20,7 +25,7 @@ from experiments.rows import Row
 from pbos.counts import WordCounts
 from pbos.errors import InputError
 from pbos.evaluation import datasets, words
-from pbos.evaluation.results import Embedder, Result, Score
+from pbos.evaluation.results import MIN_ITEMS, Embedder, Result, Score
 from pbos.evaluation.tagging import tagging
 from pbos.files import open_bytes, write_whole
 from pbos.model import Model
@@ -35,8 +40,19 @@ SIMILARITY = datasets.ENGLISH
 ENGLISH = ("minilm-en", "googlenews-en-8k", "glove840b-en-10k")
 HELDOUT = (*ENGLISH, *(f"selftrained-{language}" for language in sorted((*LANGUAGES, "de"))))
 ABLATION = (*ENGLISH, *(f"selftrained-{language}" for language in ("de", "hu", "ru", "tr")))
+PUBLISHED = {  # the tables with hidden words, and how many words of each
+    "glove-6b-100d": 200_000,
+    "glove-6b-50d": 200_000,
+    "googlenews-26k": None,
+    "navec-hudlit": 200_000,
+    "zh-wikipedia": None,
+    "fr-spacy": None,
+}
 SIZES = ("full", "180000", "100000", "50000", "12000", "3000")  # numbers of vectors
 HIDDEN = 5000
+HIDDEN_PUBLISHED = 4000
+NEURAL = ("cnn", "bilstm", "transformer")
+ELSEWHERE = Path(__file__).parent / ".cache"  # what was trained on another machine: folders neural and kvq
 
 
 class Runner:
@@ -60,32 +76,57 @@ class Runner:
     # -- rows ----------------------------------------------------------------------------------------------------------
 
     def run(self, row: Row, show: Callable[[str], None] = lambda line: None) -> list[Result]:
-        """Compute a row, part by part; parts in the cache are not computed again."""
+        """Compute a row, part by part; parts that this code has computed before are not computed again."""
         for part, compute in self.parts(row):
             file = self.result_file(row, part)
-            if not file.exists():
+            if self.stored(row, part).get("code") != code_of(row.model):
                 show(f"{row.name} {part}".strip())
-                found = [result.to_dict() for result in compute()]
+                start = time.perf_counter()
+                results = [result.to_dict() for result in compute()]
+                seconds = round(time.perf_counter() - start, 1)
+                content = {"code": code_of(row.model), "seconds": seconds, "results": results}
                 with write_whole(file) as stream:
-                    stream.write(json.dumps(found, ensure_ascii=False, indent=1).encode())
+                    stream.write(json.dumps(content, ensure_ascii=False, indent=1).encode())
         return self.cached(row)
 
     def cached(self, row: Row) -> list[Result]:
-        """Return what the cache has of a row."""
-        found = [self.result_file(row, part) for part, _ in self.parts(row)]
-        return [result_of(item) for file in found if file.exists() for item in json.loads(file.read_text("utf-8"))]
+        """Return what the cache has of a row, by this code or an earlier one."""
+        found = [self.stored(row, part) for part, _ in self.parts(row)]
+        return [result_of(item) for content in found for item in content.get("results", [])]
+
+    def is_current(self, row: Row) -> bool:
+        """Return whether all that the cache has of a row was computed by this code."""
+        found = [self.stored(row, part) for part, _ in self.parts(row)]
+        return all(content["code"] == code_of(row.model) for content in found if content)
+
+    def seconds(self, row: Row) -> float:
+        """Return how long it took to compute what the cache has of a row."""
+        return float(sum(self.stored(row, part).get("seconds", 0) for part, _ in self.parts(row)))
+
+    def stored(self, row: Row, part: str) -> dict[str, Any]:
+        """Return the cache's entry for a part of a row; empty if there is none."""
+        try:
+            file = self.result_file(row, part)
+        except files.MissingData:
+            return {}
+        found: dict[str, Any] = json.loads(file.read_text("utf-8")) if file.exists() else {}
+        return found
 
     def result_file(self, row: Row, part: str) -> Path:
         """Return the cache's file for a part of a row."""
         return self.cache / "results" / f"{row.name}{'-' + part if part else ''}-{self.key(row, part)}.json"
 
     def key(self, row: Row, part: str) -> str:
-        """Return a hash of all that a result depends on: settings, the content of the targets, the version of pbos."""
-        settings = [row.model, row.counts, row.settings, row.limit, row.hashed, row.c, part, pbos.__version__]
-        targets = row.targets or (part if part.startswith(("selftrained", *ENGLISH)) else "")
+        """Return a hash of the settings of a result and of its targets; the code is in the cache's entry."""
+        settings = [row.model, row.counts, row.settings, row.limit, row.hashed, row.c, part]
+        is_name = part in PUBLISHED or part.startswith(("selftrained", *ENGLISH))
+        targets = row.targets or (part if is_name else "")
         if row.table in ("multilingual", "tagging"):
             targets = f"selftrained-{part}"
-        return digest(json.dumps(settings), self.target_files(targets) if targets else [])
+        made = self.made_elsewhere(row, targets)
+        return digest(
+            json.dumps(settings), [*([made] if made else []), *(self.target_files(targets) if targets else [])]
+        )
 
     def parts(self, row: Row) -> Iterator[tuple[str, Callable[[], list[Result]]]]:
         """Yield the parts of a row that are computed and cached on their own: languages, sizes, or the whole row."""
@@ -95,8 +136,9 @@ class Runner:
             "heldout": HELDOUT,
             "ablation": ABLATION,
             "size": SIZES[row.hashed :],
+            "real-heldout": tuple(PUBLISHED),
         }.get(row.table)
-        compute = getattr(self, "heldout" if row.table == "ablation" else row.table)
+        compute = getattr(self, "heldout" if row.table == "ablation" else row.table.replace("-", "_"))
         if names is None:
             yield "", lambda: compute(row)
         else:
@@ -122,7 +164,7 @@ class Runner:
     def unseen(self, row: Row) -> list[Result]:
         """The four English benchmarks, with all their words held out from training."""
         benchmarks = {name: datasets.pairs(name, self.data) for name in SIMILARITY}
-        asked = {word.lower() for pairs in benchmarks.values() for pair in pairs for word in pair[:2]}
+        asked = words_of(benchmarks.values())
         given = self.vectors(row, row.targets)
         kept = [at for at, word in enumerate(given.words) if word.lower() not in asked]
         model = self.make(row, WordVectors([given.words[at] for at in kept], given.vectors[kept]), row.targets)
@@ -173,6 +215,77 @@ class Runner:
         pairs = datasets.pairs("RareWord", self.data)
         return [tasks.speed(self.embedder(row, row.targets), [word for pair in pairs for word in pair[:2]])]
 
+    def real_similarity(self, row: Row) -> list[Result]:
+        """The benchmarks of a published table's language: all pairs, and the pairs of words that the table has."""
+        model, known = self.embedder(row, row.targets), self.vectors(row, row.targets).row_of
+        results = []
+        for name in files.RUSSIAN if row.targets == "navec-hudlit" else files.ENGLISH:
+            pairs = files.pairs(name, self.data)
+            both = [pair for pair in pairs if pair[0].lower() in known and pair[1].lower() in known]
+            results += [
+                words.similarity(model, chosen, label, keep_cosines=True)
+                for label, chosen in ((name, pairs), (f"{name}, known words", both))
+                if len(chosen) >= MIN_ITEMS
+            ]
+        return results
+
+    def real_heldout(self, row: Row, targets: str) -> list[Result]:
+        """Hidden words of a published table, frequent and rare ones apart; and how well the model knows its errors."""
+        given = self.vectors(replace(row, limit=PUBLISHED[targets]), targets)
+        split = tasks.hide(given, min(HIDDEN_PUBLISHED, len(given) // 5))
+        return [tasks.hidden_words(self.make(row, split.kept, targets), split, targets)]
+
+    def real_unseen(self, row: Row) -> list[Result]:
+        """Hidden words again, and the English benchmarks with all their words left out of the training."""
+        benchmarks, split = self.unseen_split(row)
+        model = self.make(row, split.kept, row.targets)
+        found = [words.similarity(model, pairs, name, keep_cosines=True) for name, pairs in benchmarks.items()]
+        return [tasks.hidden_words(model, split, row.targets), *found]
+
+    def unseen_split(self, row: Row) -> tuple[dict[str, list[datasets.Pair]], tasks.Split]:
+        """Return the English benchmarks, and a row's vectors without their words and with some others hidden."""
+        benchmarks = {name: files.pairs(name, self.data) for name in files.ENGLISH}
+        given = self.vectors(row, row.targets)
+        hidden = min(HIDDEN_PUBLISHED, len(given) // 5)
+        return benchmarks, tasks.hide(given, hidden, dropped=words_of(benchmarks.values()))
+
+    def neural_job(self, row: Row, file: Path) -> Path:
+        """Write what neural models need to be trained elsewhere, on the words of a row."""
+        from experiments import neural  # slow to import
+
+        benchmarks, split = self.unseen_split(row)
+        asked = [*split.hidden.words, *sorted(words_of(benchmarks.values()))]
+        neural.write_job(file, split.kept.words, split.kept.vectors, split.ranks, asked)
+        return file
+
+    def kvq_jobs(self, rows: Iterable[Row], folder: Path) -> Iterator[Path]:
+        """Write what KVQ-FH needs to be trained elsewhere, a file for each set of vectors; yield the files."""
+        from experiments import neural
+
+        asked: dict[tuple[str, int | None], set[str]] = {}
+        row_of = {}
+        for row in rows:
+            for targets, needed in self.needed(row):
+                asked.setdefault((targets, row.limit), set()).update(needed)
+                row_of[targets, row.limit] = row
+        for (targets, limit), needed in asked.items():
+            vectors = self.vectors(row_of[targets, limit], targets)
+            file = folder / kvq_name(row_of[targets, limit], targets)
+            neural.write_job(file, vectors.words, vectors.vectors, np.arange(len(vectors)), sorted(needed))
+            yield file
+
+    def needed(self, row: Row) -> Iterator[tuple[str, set[str]]]:
+        """Yield the targets of a row of word pairs or tagging, and the words that it embeds."""
+        if row.table == "similarity":
+            yield row.targets, words_of(datasets.pairs(name, self.data) for name in SIMILARITY)
+        for part, _ in self.parts(row):
+            if row.table == "multilingual":
+                names = [f"{kind}-{part}" for kind in datasets.MULTILINGUAL_KINDS]
+                yield f"selftrained-{part}", words_of(datasets.pairs(name, self.data) for name in names)
+            if row.table == "tagging":
+                sentences = (datasets.sentences(part, which, self.data) for which in ("train", "test"))
+                yield f"selftrained-{part}", {word.lower() for both in sentences for one in both for word, _ in one}
+
     # -- models --------------------------------------------------------------------------------------------------------
 
     def segmenter(self, row: Row) -> pbos.Segmenter:
@@ -192,11 +305,15 @@ class Runner:
 
     def model_folder(self, row: Row, targets: str) -> Path:
         """Return the cache's folder for a trained model, named by all that it depends on."""
-        settings = json.dumps([row.model, row.counts, row.settings, row.limit, pbos.__version__])
+        settings = json.dumps([row.model, row.counts, row.settings, row.limit, code_of(row.model)])
         return self.cache / "models" / f"{row.model}-{targets}-{digest(settings, self.target_files(targets))}"
 
     def losses(self, row: Row) -> list[float]:
         """Return the training losses by epoch of a row's model, if the cache has them."""
+        made = self.made_elsewhere(row, row.targets)
+        if made is not None:
+            with np.load(made, allow_pickle=False) as found:
+                return list(found["losses"].tolist())
         place = self.model_folder(row, row.targets)
         if place.with_suffix(".losses.json").exists():
             return list(json.loads(place.with_suffix(".losses.json").read_text()))
@@ -205,11 +322,23 @@ class Runner:
 
     def target_files(self, targets: str) -> list[Path]:
         """Return the files that target vectors come from."""
+        if files.is_published(targets):
+            return [files.published(targets) / "source.json"]  # it has the sha256 of the package
         return [self.originals] if self.originals else sorted((self.data / "vectors" / targets).iterdir())
+
+    def made_elsewhere(self, row: Row, targets: str) -> Path | None:
+        """Return the file of the vectors that a row's model has made on another machine; None if it is trained here."""
+        if row.model in NEURAL:
+            file = ELSEWHERE / "neural" / f"{row.model}.npz"
+            if not file.exists():
+                raise files.MissingData(f"{file} does not exist; experiments/neural.py makes it")
+            return file
+        file = ELSEWHERE / "kvq" / "made" / kvq_name(row, targets)
+        return file if row.model == "kvq" and file.exists() and not self.originals else None
 
     def vectors(self, row: Row, targets: str) -> WordVectors:
         """Return a row's target vectors: those of the data folder, or the paper's own."""
-        if self.originals is None:
+        if self.originals is None or files.is_published(targets):
             return files.vectors(targets, self.data, limit=row.limit)
         with open_bytes(self.originals) as stream:
             is_pickle = stream.read(1) == b"\x80"
@@ -218,8 +347,12 @@ class Runner:
             given = english_words(given)
         return WordVectors(given.words[: row.limit], given.vectors[: row.limit])
 
-    def counts(self, row: Row, targets: str) -> WordCounts | None:
-        """Return a row's word counts."""
+    def counts(self, row: Row, targets: str, known: Container[str] = ()) -> WordCounts | None:
+        """Return a row's word counts; of a published table, those of the words known in training only."""
+        if files.is_published(targets) and row.counts == "own":
+            own = files.own_counts(targets, self.data)
+            kept = [(word, count) for word, count in own or () if word in known]
+            return WordCounts(*zip(*kept, strict=True)) if kept else None
         if row.model == "default":
             return None
         own = None if self.originals or row.counts == "unigram" else files.own_counts(targets, self.data)
@@ -229,7 +362,14 @@ class Runner:
     def make(self, row: Row, vectors: WordVectors, targets: str) -> Embedder:
         """Train a row's model on vectors."""
         if row.model in PRESETS:
-            return pbos.train(vectors, self.counts(row, targets), preset=row.model, progress=None, **row.settings)
+            counts = self.counts(row, targets, vectors.row_of)
+            return pbos.train(vectors, counts, preset=row.model, progress=None, **row.settings)
+        made = self.made_elsewhere(row, targets)
+        if made is not None:
+            from experiments import neural  # slow to import
+
+            found = words.Targets(WordVectors(*neural.read_vectors(made)))
+            return UnitLength(found) if row.model == "kvq" else found
         if row.model == "targets":
             return words.Targets(vectors)
         if row.model == "nearest":
@@ -245,14 +385,61 @@ class Runner:
         raise InputError(f"{row.name}: unknown model {row.model!r}")
 
 
+def kvq_name(row: Row, targets: str) -> str:
+    """Return the file name of a model of KVQ-FH, which depends on the vectors only."""
+    return f"{targets}-{row.limit}.npz" if row.limit else f"{targets}.npz"
+
+
+def words_of(benchmarks: Iterable[list[datasets.Pair]]) -> set[str]:
+    """Return all words of some benchmarks, in lower case."""
+    return {word.lower() for pairs in benchmarks for pair in pairs for word in pair[:2]}
+
+
+@cache
+def code_of(model: str) -> str:
+    """Return a hash of the code that a model's results depend on; comments, docstrings and layout do not count.
+
+    For the models that are not ours, this is the code that scores them, and their own.
+    """
+    ours = Path(pbos.__file__).parent
+    sources = [Path(__file__).parent / name for name in ("tasks.py", "data.py")]
+    if model in (*PRESETS, "segmenter"):
+        skipped = ("adapters", "cli", "server")
+        sources += [file for file in ours.rglob("*.py") if file.relative_to(ours).parts[0] not in skipped]
+        sources += [Path(__file__), Path(__file__).parent / "hashing.py"]
+    else:
+        sources += [*(ours / "evaluation").glob("*.py"), ours / "arrays.py"]
+        sources.append(Path(__file__).parent / ("kvq.py" if model == "kvq" else "baselines.py"))
+    return digest("".join(code_without_text(file) for file in sorted(sources)), [])
+
+
+def code_without_text(file: Path) -> str:
+    """Return the syntax tree of a Python file, without docstrings."""
+    return ast.dump(WithoutDocstrings().visit(ast.parse(file.read_text(encoding="utf-8"))))
+
+
+class WithoutDocstrings(ast.NodeTransformer):
+    """Removes the strings that are statements."""
+
+    def visit_Expr(self, node: ast.Expr) -> ast.Expr | None:
+        """Keep other statements."""
+        return None if isinstance(node.value, ast.Constant) else node
+
+
 def digest(text: str, files: list[Path]) -> str:
     """Return a short hash of a text and the content of files."""
-    state = hashlib.sha256(text.encode())
-    for file in files:
-        with file.open("rb") as stream:
-            while block := stream.read(1 << 24):
-                state.update(block)
-    return state.hexdigest()[:12]
+    parts = [text, *(content_digest(file, file.stat().st_mtime_ns) for file in files)]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
+
+
+@cache
+def content_digest(file: Path, changed: int) -> str:
+    """Return a hash of a file, which is read again only if the time of its last change is another."""
+    state = hashlib.sha256()
+    with file.open("rb") as stream:
+        while block := stream.read(1 << 24):
+            state.update(block)
+    return state.hexdigest()
 
 
 def english_words(vectors: WordVectors) -> WordVectors:

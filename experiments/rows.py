@@ -13,6 +13,7 @@ FOLDER = Path(__file__).parent / "tables"
 TABLES = (
     *("segmentation", "affix", "similarity", "unseen", "multilingual"),
     *("tagging", "heldout", "ablation", "size", "speed"),
+    *("real-similarity", "real-heldout", "real-unseen"),
 )
 
 
@@ -24,10 +25,10 @@ class Row:
         name: Its name, which begins with the table's: "similarity-minilm-en-pbos".
         table: The table it belongs to.
         label: The model's name in the table.
-        model: targets, nearest, default, bos, pbos, pbos-n, kvq, fasttext, segmenter or random.
+        model: A preset, or targets, nearest, kvq, fasttext, cnn, bilstm, transformer, segmenter, random.
         targets: The target vectors; empty if each part of the row (a language, a set of vectors) has its own.
         counts: "unigram" for the paper's list, "own" for the counts beside the targets, "any" for the latter, or the
-            former if there are none. The model "default" uses no counts.
+            former if there are none. The model "default" uses only counts that come with a published table.
         settings: Settings of the preset (or the segmenter) to change.
         limit: How many target words to use; None for all.
         hashed: For the table of sizes: put subwords into buckets by a hash instead of dropping some.

@@ -1,20 +1,26 @@
-"""Tasks that only the paper's tables need: Table 1, affixes guessed at random, speed and size."""
+"""Tasks that only our tables need: Table 1, affixes guessed at random, hidden words by rank, speed and size."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from statistics import median
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from pbos.arrays import NEAR_ZERO, cosines
 from pbos.evaluation.datasets import AffixRow
 from pbos.evaluation.results import Embedder, Result, Score, bootstrap
-from pbos.evaluation.words import affix_questions, macro
+from pbos.evaluation.words import affix_questions, hidden_rows, macro, order, spearman
 from pbos.model import Model
 from pbos.segmenter import Segmenter
 from pbos.text import as_words
+from pbos.vectors import WordVectors
+
+GROUPS = {"frequent": (0, 0.15), "middle": (0.15, 0.5), "rare": (0.5, 1)}  # by rank, as shares of all words
+TENTHS = 10
 
 # Table 1 of the paper.
 PAPER_SEGMENTATIONS = {
@@ -81,6 +87,90 @@ def affix_random(rows: Iterable[AffixRow], seed: int = 0, *, repeats: int = 1000
     }
     details = {"words": len(questions), "affixes": len(affixes), "protocol": "a random candidate, mean of 100 draws"}
     return Result("affix", "affix", scores, details)
+
+
+class Split(NamedTuple):
+    """Word vectors with some words hidden.
+
+    Attributes:
+        kept: What a model is trained on.
+        hidden: The hidden words with their true vectors.
+        places: The hidden words' ranks, as shares of all words: 0 for the most frequent.
+        ranks: The kept words' ranks, from 0.
+    """
+
+    kept: WordVectors
+    hidden: WordVectors
+    places: npt.NDArray[np.float64]
+    ranks: npt.NDArray[np.int64]
+
+
+def hide(vectors: WordVectors, number: int, *, dropped: Collection[str] = (), seed: int = 0) -> Split:
+    """Hide a number of words, drawn evenly from all ranks; `dropped` are left out of both parts.
+
+    >>> split = hide(WordVectors(["a", "b", "c", "d"], np.eye(4)), 1, dropped={"b"})
+    >>> sorted(split.kept.words + split.hidden.words)
+    ['a', 'c', 'd']
+    """
+    left = np.array([row for row, word in enumerate(vectors.words) if word not in dropped])
+    hidden = left[hidden_rows(len(left), number, seed)]
+    ranks = np.setdiff1d(left, hidden)
+    kept, out = (WordVectors([vectors.words[row] for row in rows], vectors.vectors[rows]) for rows in (ranks, hidden))
+    return Split(kept, out, hidden / len(vectors), ranks)
+
+
+def hidden_words(model: Embedder, split: Split, dataset: str, *, repeats: int = 1000, seed: int = 0) -> Result:
+    """Compare the vectors of hidden words with their true ones, for frequent and rare words apart.
+
+    "around the mean" is the cosine after the mean of the kept vectors is subtracted from both sides: vectors that share
+    a large mean look similar before. If the model tells how far to trust a vector (`confidence`), this is compared with
+    the true cosine: Spearman's rho, and the mean of both for tenths of the words, from the least confidence up.
+    """
+    composed, true = model.embed(split.hidden.words), split.hidden.vectors
+    mean = split.kept.vectors.mean(axis=0, dtype=np.float64).astype(np.float32)
+    missing = np.linalg.norm(composed, axis=1) <= NEAR_ZERO
+    values = {
+        "cosine": cosines(composed, true).astype(np.float64),
+        "around the mean": np.where(missing, 0.0, cosines(composed - mean, true - mean)),
+    }
+    scores: dict[str, Score] = {}
+    groups = {"": (0.0, 1.0), **{f", {group}": ends for group, ends in GROUPS.items()}}
+    for group, (first, end) in groups.items():
+        inside = np.flatnonzero((split.places >= first) & (split.places < end))
+
+        def means(drawn: npt.NDArray[np.int64], group: str = group, inside: Any = inside) -> dict[str, float]:
+            return {kind + group: float(value[inside][drawn].mean()) for kind, value in values.items()}
+
+        if inside.size:
+            scores |= bootstrap(means, inside.size, repeats=repeats, seed=seed)
+    details: dict[str, Any] = {"words": len(split.kept), "hidden": len(true), "missing": int(missing.sum())}
+    if hasattr(model, "confidence"):
+        expected = np.asarray(model.confidence(split.hidden.words), np.float64)
+        tenths = by_tenths(expected, values["cosine"])
+        errors = np.abs(np.subtract(*np.transpose(tenths)))
+        one, other = order(expected), order(values["cosine"])
+        scores |= bootstrap(
+            lambda drawn: {"confidence": spearman(one[drawn], other[drawn]) / 100},
+            len(true),
+            repeats=repeats,
+            seed=seed,
+        )
+        scores |= {
+            "calibration error": Score(float(errors.mean())),
+            "largest calibration error": Score(float(errors.max())),
+        }
+        details["tenths"] = tenths
+    return Result("hidden words", dataset, scores, details)
+
+
+def by_tenths(expected: npt.NDArray[np.float64], true: npt.NDArray[np.float64]) -> list[tuple[float, float]]:
+    """Return the means of the expected and the true values for tenths of the items, from the least expected up.
+
+    >>> by_tenths(np.arange(20) / 20, np.arange(20) / 10)[-1]
+    (0.925, 1.85)
+    """
+    parts = np.array_split(np.argsort(expected, kind="stable"), TENTHS)
+    return [(float(expected[part].mean()), float(true[part].mean())) for part in parts]
 
 
 def speed(model: Embedder, words: Iterable[str], *, repeats: int = 5) -> Result:

@@ -8,6 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from experiments import kvq, neural
 from experiments.baselines import FastText, NearestSpelling, UnitLength
 from experiments.kvq import KVQ, Settings, frequent_ngrams, table_rows
 from pbos import InputError, WordVectors
@@ -109,6 +110,19 @@ def test_a_word_without_known_ngrams_gets_zeros(model):
     assert model.embed([]).shape == (0, 8)
     lengths = np.linalg.norm(UnitLength(model).embed(["zzz", "high"]), axis=1)
     assert lengths == pytest.approx([0, 1])
+
+
+def test_jobs_give_the_model_that_is_trained_here(tmp_path):
+    """What kvq.py writes elsewhere, rounded to float16, is what training here gives."""
+    neural.write_job(tmp_path / "job.npz", WORDS, targets(), np.arange(len(WORDS)), ["higher", "für", "zzz"])
+    with np.load(tmp_path / "job.npz") as job:
+        np.testing.assert_allclose(job["vectors"], targets(), rtol=0.0025, atol=1e-6)
+        rounded = job["vectors"]
+    kvq.main([str(tmp_path / "job.npz"), str(tmp_path / "made"), "--device", "cpu", "--epochs", "2"])
+    words, found = neural.read_vectors(tmp_path / "made" / "job.npz")
+    expected = KVQ.train(WORDS, rounded, epochs=2).embed(["higher", "für", "zzz"])
+    assert words == ["higher", "für", "zzz"] and not found[2].any()
+    np.testing.assert_allclose(found, expected, atol=1e-3)
 
 
 def test_nothing_to_learn():
