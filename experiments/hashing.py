@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,11 @@ from experiments.fnv import fnv1a
 from pbos.counts import WordCounts
 from pbos.index import SubwordIndex
 from pbos.model import Model
+from pbos.reading import resolved
 from pbos.settings import Preset
 from pbos.subword_vectors import SubwordVectors
 from pbos.text import encode, pack_strings
-from pbos.training import Run, counted_words, make_index, make_weights, solve
+from pbos.training import Run, counted_words, make_index, make_system, solve
 from pbos.vectors import WordVectors
 
 
@@ -31,26 +33,30 @@ def train_hashed(
 
     The index stays whole, since probabilities need it; only the vectors are fewer.
     """
-    recipe = Preset.named(preset, {**settings, "merge": False})
-    run, words = Run(recipe, threads=threads), encode(vectors.words, recipe)
+    recipe = resolved(Preset.named(preset, {**settings, "merge": False}), vectors.words)
+    run, codes = Run(recipe, threads=threads), encode(vectors.words, recipe)
     counts = WordCounts.from_ranks(vectors.words) if counts is None else counts
-    index = make_index(counted_words(counts, vectors.words, recipe), words, run)
-    index, weights, penalty = make_weights(index, words, run)
+    index = make_index(counted_words(counts, vectors.words, recipe), codes, run)
+    system = make_system(index, vectors.words, codes, vectors.vectors, counts.of_words(vectors.words), run)
 
-    rows = index.rows  # of each subword: the row of its vector, -1 for none
+    rows = system.index.rows  # of each subword: the row of its vector, -1 for none
     has_vector = rows >= 0
     _, bucket = np.unique(spelling_hashes(index)[has_vector] % np.uint64(buckets), return_inverse=True)
-    bucket_of_row = np.zeros(len(penalty), np.int64)
+    bucket_of_row = np.zeros(len(system.penalty), np.int64)
     bucket_of_row[rows[has_vector]] = bucket
-    bucket_penalty = np.zeros(bucket.max() + 1)
-    np.add.at(bucket_penalty, bucket_of_row, penalty)
+    penalty = np.zeros(bucket.max() + 1)
+    np.add.at(penalty, bucket_of_row, system.penalty)
     rows[has_vector] = bucket
 
-    weights = weights.renumbered(bucket_of_row)
-    solution = solve(weights, vectors.vectors, bucket_penalty, run)
-    return Model(
-        index.with_rows(rows), recipe.spelling, SubwordVectors.of(solution.vectors), pack_strings(vectors.words)
+    hashed = replace(
+        system,
+        index=system.index.with_rows(rows),
+        weights=system.weights.renumbered(bucket_of_row),
+        penalty=penalty,
+        whole=np.where(system.whole >= 0, bucket_of_row[system.whole], -1),
     )
+    solution, _ = solve(hashed, run)
+    return Model(hashed.index, recipe.spelling, SubwordVectors.of(solution.vectors), pack_strings(vectors.words))
 
 
 def spelling_hashes(index: SubwordIndex) -> npt.NDArray[np.uint64]:

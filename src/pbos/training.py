@@ -105,9 +105,8 @@ def train(
     if keep_targets is None:
         keep_targets = recipe.max_vectors is None
     given_vectors = np.ascontiguousarray(kept_targets) if keep_targets else None
-    model = Model(
-        index, recipe.spelling, SubwordVectors.of(values), pack_strings(kept_words), given_vectors, info, confidence
-    )
+    vectors_of_subwords, packed = SubwordVectors.of(values), pack_strings(kept_words)
+    model = Model(system.index, recipe.spelling, vectors_of_subwords, packed, given_vectors, info, confidence)
     if hidden.size:
         training |= heldout_report(model, [words[i] for i in hidden], targets[hidden], table)
     return model

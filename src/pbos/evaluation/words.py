@@ -75,7 +75,7 @@ def similarity(
 
     scores: dict[str, Score] = {}
     for kind, kept in (("spearman", both | True), ("spearman, pairs with both vectors", both)):
-        x, y = order(near[kept]), order(human[kept])
+        x, y = near[kept], human[kept]
         scores |= bootstrap(
             lambda drawn, kind=kind, x=x, y=y: {kind: spearman(x[drawn], y[drawn])},  # type: ignore[misc]
             len(x),
@@ -96,8 +96,7 @@ def difference(first: Result, second: Result, *, repeats: int = 1000, seed: int 
     results must come from `similarity(..., keep_cosines=True)`.
     """
     one, other, human = (
-        order(np.array(values))
-        for values in (first.details["cosines"], second.details["cosines"], first.details["human"])
+        np.array(values) for values in (first.details["cosines"], second.details["cosines"], first.details["human"])
     )
 
     def gap(drawn: Ints) -> dict[str, float]:
@@ -115,36 +114,15 @@ def embed_pairs(model: Embedder, pairs: Sequence[Pair]) -> tuple[FloatMatrix, Fl
     return vectors[rows[::2]], vectors[rows[1::2]]
 
 
-def order(values: npt.NDArray[Any]) -> Ints:
-    """Number values from the smallest, equal ones alike; `spearman` takes these numbers.
-
-    >>> order(np.array([0.5, 0.1, 0.9, 0.5])).tolist()
-    [1, 0, 2, 1]
-    """
-    return np.unique(values, return_inverse=True)[1].reshape(-1)
-
-
-def spearman(x: Ints, y: Ints) -> float:
-    """Return Spearman's rho x 100 of values numbered by `order`, or of some of these.
-
-    It is 0 if there are fewer than two values or one side is constant. Counting the numbers gives the ranks without
-    sorting, which makes intervals cheap.
-    """
+def spearman(x: npt.NDArray[Any], y: npt.NDArray[Any]) -> float:
+    """Return Spearman's rho x 100; 0 if there are fewer than two values or one side is constant."""
+    try:
+        from scipy.stats import rankdata
+    except ImportError:
+        raise MissingExtraError("word similarity", "eval") from None
     if len(x) < 2 or np.ptp(x) == 0 or np.ptp(y) == 0:
         return 0.0
-    one, other = (mean_ranks(numbers) - (len(x) + 1) / 2 for numbers in (x, y))
-    return 100 * float(one @ other / np.sqrt((one @ one) * (other @ other)))
-
-
-def mean_ranks(numbers: Ints) -> npt.NDArray[np.float64]:
-    """Return ranks from 1; equal ones share the mean of their ranks.
-
-    >>> mean_ranks(np.array([1, 0, 2, 1])).tolist()
-    [2.5, 1.0, 4.0, 2.5]
-    """
-    counts = np.bincount(numbers)
-    ranks: npt.NDArray[np.float64] = (np.cumsum(counts) - (counts - 1) / 2)[numbers]
-    return ranks
+    return 100 * float(np.corrcoef(rankdata(x), rankdata(y))[0, 1])  # a tenth of the time of spearmanr
 
 
 # Affixes --------------------------------------------------------------------------------------------------------------
