@@ -152,7 +152,7 @@ class Model(Segmenter):
         found = self._confidence.predict(features)
         found[features[:, -2] == 0] = 0  # no subwords
         known = self.subwords.word_rows
-        found[[word in known for word in self.subwords.read(many)]] = 1
+        found[[word in known for word in normalize(many, self.spelling.normalization)]] = 1
         return float(found[0]) if isinstance(words, str) else found
 
     @overload
