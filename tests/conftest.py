@@ -117,6 +117,12 @@ def small_vectors() -> pbos.WordVectors:
 
 
 @pytest.fixture(scope="session")
+def confident(small_vectors) -> pbos.Model:
+    """A model that has a confidence; the words of small_vectors from 1,500 on are not training words."""
+    return pbos.train((small_vectors.words[:1500], small_vectors.vectors[:1500]))
+
+
+@pytest.fixture(scope="session")
 def small_counts() -> pbos.WordCounts:
     """Counts of 3,000 words of that language; the first 2,000 are those of small_vectors."""
     return pbos.WordCounts.read(FIXTURES / "counts.tsv")

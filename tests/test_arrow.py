@@ -17,7 +17,7 @@ from pyarrow import feather, parquet
 
 import pbos
 from pbos.adapters import arrow
-from pbos.adapters.arrow import embed_arrow, embed_table, words_of_table
+from pbos.adapters.arrow import confidence_arrow, embed_arrow, embed_table, words_of_table
 from pbos.errors import FormatError, InputError
 
 WORDS = ["unfriendliest", "naïvety", "covfefe", "state-of-the-art", "ЖЖЖ", "日本", "e\u0301te\u0301", "𝔘𝔫", "😀x"]
@@ -84,7 +84,7 @@ def test_threads_and_many_words(model):
 
 def test_the_vectors_are_not_copied():
     vectors = np.arange(6, dtype=np.float32).reshape(3, 2)
-    column = arrow.as_vectors(vectors, np.array([True, False, True]))
+    column = arrow.as_arrow(vectors, np.array([True, False, True]))
     assert column.to_pylist() == [[0, 1], None, [4, 5]]
     assert column.values.buffers()[1].address == vectors.ctypes.data
 
@@ -176,6 +176,31 @@ def test_damaged_offsets_are_an_error(model, ends):
     buffers = [None, pa.py_buffer(np.array(ends, np.int64).tobytes()), pa.py_buffer(b"abcdef")]
     with pytest.raises(InputError, match="damaged"):
         embed_arrow(model, pa.Array.from_buffers(pa.large_string(), 3, buffers))
+
+
+@pytest.mark.parametrize("repeats", [1, 5])
+def test_confidence(confident, small_vectors, repeats):
+    words = [*small_vectors.words[1495:1510], None, "", "ЖЖ"] * repeats
+    expected = np.array([confident.confidence(word) if word else 0 for word in words])
+    assert expected.min() == 0 and expected.max() == 1 and len(set(expected)) > 8
+    for column in (pa.array(words), pa.array(words).dictionary_encode(), pa.chunked_array([words[:3], words[3:]])):
+        zeros = confidence_arrow(confident, column, missing="zeros")
+        assert zeros.type == pa.float32() and zeros.null_count == 0
+        np.testing.assert_allclose(zeros.to_numpy(), expected, atol=1e-5)
+        nulls = confidence_arrow(confident, column, missing="null", threads=1)
+        nulls.validate(full=True)
+        assert nulls.is_valid().to_pylist() == [bool(word) for word in words]
+        assert nulls.drop_null().to_pylist() == pytest.approx(expected[[bool(word) for word in words]], abs=1e-5)
+    assert [len(chunk) for chunk in nulls.chunks] == [3, len(words) - 3]
+    assert confidence_arrow(confident, pa.array([], pa.string())).to_pylist() == []
+    with pytest.raises(InputError, match=r"word 15 is missing \(null\)"):
+        confidence_arrow(confident, pa.array(words))
+
+
+def test_confidence_of_a_model_without_one():
+    model = pbos.train({"high": [1.0, 0.0], "higher": [1.0, 1.0]})
+    with pytest.raises(InputError, match="this model has no confidence"):
+        confidence_arrow(model, pa.array(["high"]))
 
 
 class Counting:

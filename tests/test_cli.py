@@ -179,6 +179,86 @@ def test_embed_text_and_json(run, model):
     assert json.loads(out)["vector"] == pytest.approx(loaded["highest"].tolist(), abs=1e-5)
 
 
+@pytest.fixture
+def trusted(confident, tmp_path):
+    confident.save(tmp_path / "trusted")
+    return "trusted"
+
+
+def test_embed_with_confidence(run, trusted, confident, small_vectors, tmp_path):
+    words = [*small_vectors.words[1500:1520], small_vectors.words[0], "ЖЖ"]
+    confidences = [confident.confidence(word) for word in words]
+    assert confidences[-2:] == [1, 0] and len(set(confidences)) > 10
+    (tmp_path / "words.txt").write_text("\n".join(words), encoding="utf-8")
+    plain = run("embed", "-m", trusted, "-i", "words.txt")[1].splitlines()
+    lines = run("embed", "-m", trusted, "-i", "words.txt", "--confidence")[1].splitlines()
+    for line, without, word, confidence in zip(lines, plain, words, confidences, strict=True):
+        assert line == without.replace(word, f"{word} {confidence:.3f}", 1)
+    lines = run("embed", "-m", trusted, "-i", "words.txt", "--confidence", "--json")[1].splitlines()
+    for line, word, confidence in zip(lines, words, confidences, strict=True):
+        found = json.loads(line)
+        assert found == {"word": word, "confidence": pytest.approx(confidence, abs=6e-4), "vector": found["vector"]}
+    missing = run("embed", "-m", trusted, "--confidence", "--missing", "zeros", stdin="\n")[1]
+    assert missing == " 0.000" + " 0" * confident.dims + "\n"
+
+
+def test_embed_tables_with_confidence(run, trusted, confident, small_vectors, tmp_path):
+    pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    words = small_vectors.words[1490:1510]
+    confidences = [confident.confidence(word) for word in words]
+    (tmp_path / "words.txt").write_text("\n".join(words))
+    assert run("embed", "-m", trusted, "-i", "words.txt", "-o", "new.parquet", "--confidence")[0] == 0
+    parquet.write_table(pa.table({"word": [*words, None], "n": range(21)}), "words.parquet")
+    options = ["--confidence", "--missing", "null"]
+    assert run("embed", "-m", trusted, "-i", "words.parquet", "-o", "more.parquet", *options)[0] == 0
+    new, more = parquet.read_table("new.parquet"), parquet.read_table("more.parquet")
+    assert (new.column_names, more.column_names) == (
+        ["word", "vector", "confidence"],
+        ["word", "n", "vector", "confidence"],
+    )
+    assert new["confidence"].to_pylist() == pytest.approx(confidences, abs=1e-5)
+    assert more["confidence"].to_pylist()[:-1] == pytest.approx(confidences, abs=1e-5)
+    assert more["confidence"].to_pylist()[-1] is None
+    assert new["vector"].to_pylist() == more["vector"].to_pylist()[:-1]
+    code, _, err = run(
+        "embed", "-m", trusted, "-i", "more.parquet", "-o", "x.parquet", "--confidence", "--vector-column", "v"
+    )
+    assert (code, "already has a column" in err) == (2, True)
+
+
+def test_confidence_where_there_is_none(run, model, trusted):
+    code, out, err = run("embed", "-m", model, "--confidence", "high")
+    assert (code, out) == (2, "")
+    assert err == "pbos: this model has no confidence; train one with confidence=True and enough words\n"
+    code, _, err = run("embed", "-m", trusted, "--confidence", "-o", "x.npy", "high")
+    assert code == 2
+    assert err == "pbos: --confidence needs text, JSON or a table as output; a file .npy has vectors only\n"
+    for name, expected in ((model, "False"), (trusted, "True")):
+        assert ["confidence", expected] in [line.split() for line in run("info", "-m", name)[1].splitlines()]
+        assert json.loads(run("info", "-m", name, "--json")[1])["confidence"] is (name == trusted)
+
+
+def test_neighbors_and_explain_show_the_confidence(run, trusted, confident, small_vectors):
+    words = [small_vectors.words[0], small_vectors.words[1502]]
+    confidences = [confident.confidence(word) for word in words]
+    _, out, _ = run("neighbors", "-m", trusted, "-n", 3, *words)
+    expected = [(word, *near) for word in words for near in confident.neighbors(word, 3)]
+    shown = np.repeat(confidences, 3)
+    assert out.splitlines() == [
+        f"{word}\t{near}\t{cosine:.3f}\t{trust:.3f}"
+        for (word, near, cosine), trust in zip(expected, shown, strict=True)
+    ]
+    _, out, _ = run("neighbors", "-m", trusted, "--json", *words)
+    found = [json.loads(line) for line in out.splitlines()]
+    assert [one["confidence"] for one in found] == pytest.approx(confidences, abs=1e-5)
+    _, out, _ = run("neighbors", "-m", trusted, "-n", 1, "--positive", words[0])
+    assert len(out.split("\t")) == 3  # a sum has no confidence
+    _, out, _ = run("explain", "-m", trusted, words[1])
+    assert out.splitlines()[0].endswith(f"   confidence {confidences[1]:.2f}")
+    _, out, _ = run("explain", "-m", trusted, "--json", words[1])
+    assert json.loads(out)["confidence"] == pytest.approx(confidences[1], abs=1e-5)
+
+
 def test_embed_to_files(run, model, tmp_path):
     words = [f"high{i}low" for i in range(20_000)]  # more than a batch
     (tmp_path / "words.txt").write_text("\n".join(words))
@@ -255,7 +335,11 @@ def test_neighbors(run, model):
     assert out == "".join(f"{asked}\t{word}\t{cosine:.3f}\n" for asked, word, cosine in expected)
     _, out, _ = run("neighbors", "-m", model, "-n", 1, "--json", stdin="highest\n")
     (nearest,) = loaded.neighbors("highest", 1)
-    assert json.loads(out) == {"word": "highest", "neighbors": [{"word": nearest[0], "cosine": nearest[1]}]}
+    assert json.loads(out) == {
+        "word": "highest",
+        "confidence": None,  # this model has none
+        "neighbors": [{"word": nearest[0], "cosine": nearest[1]}],
+    }
     code, out, err = run("neighbors", "-m", model, "ЖЖ")
     assert (code, out) == (0, "")
     assert "1 word has no subword with a vector" in err
@@ -476,19 +560,24 @@ def test_complete_with_the_words_of_a_text(run, vectors, tmp_path):
     assert (code, err) == (2, "pbos: text.txt: no words found at least 5 times\n")
 
 
-def test_complete_options_reach_the_library(run, vectors, tmp_path, monkeypatch):
-    def confidence(_, words):  # a stand-in
-        return np.array([len(word) for word in words]) / 10
-
-    monkeypatch.setattr(pbos.Model, "confidence", confidence, raising=False)
-    (tmp_path / "words.txt").write_text("lowest\nhi\nhighest\n")
-    pbos.train(vectors, lam=0.5).save(tmp_path / "m")
-    options = ["-m", "m", "--min-confidence", 0.7, "--threads", 1]
-    code, _, err = run("complete", vectors, "words.txt", "-o", "new.npz", *options)
+def test_complete_leaves_out_words_below_a_confidence(run, confident, small_vectors, tmp_path):
+    given = pbos.WordVectors(small_vectors.words[:1500], small_vectors.vectors[:1500])
+    given.write(tmp_path / "v.npz")
+    confident.save(tmp_path / "m")
+    new = small_vectors.words[1500:1600]
+    sure = [word for word in new if confident.confidence(word) >= 0.9]
+    assert 10 < len(sure) < 90
+    (tmp_path / "words.txt").write_text("\n".join(new))
+    options = ["-m", "m", "--min-confidence", 0.9, "--threads", 1]
+    code, _, err = run("complete", "v.npz", "words.txt", "-o", "new.npz", *options)
     assert code == 0
-    assert "left out 2 of 3 words (no known subword, or confidence below 0.7): lowest, hi\n" in err
-    expected = pbos.complete(vectors, ["highest"], model=pbos.load("m"))
+    assert f"left out {100 - len(sure)} of 100 words (no known subword, or confidence below 0.9): " in err
+    expected = pbos.complete(given, sure, model=confident)
     assert np.array_equal(pbos.WordVectors.read("new.npz").vectors, expected.vectors)
+
+
+def test_complete_options_reach_the_library(run, vectors, tmp_path):
+    (tmp_path / "words.txt").write_text("lowest\nhi\nhighest\n")
     assert run("complete", vectors, "words.txt", "-o", "new.npz", "--limit", 3)[0] == 0
     expected = pbos.complete(vectors, ["lowest", "hi", "highest"], limit=3)
     assert np.array_equal(pbos.WordVectors.read("new.npz").vectors, expected.vectors)

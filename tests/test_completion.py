@@ -66,18 +66,19 @@ def test_another_form_of_a_given_word_has_its_vector(given):
     assert np.array_equal(table[form], matrix[-1])
 
 
-def test_words_below_a_confidence_are_left_out(given, new, model, monkeypatch):
-    """With a stand-in for the confidence: the share of a's in a word."""
-
-    def confidence(_, words):
-        return np.array([word.count("a") / len(word) for word in words], np.float32)
-
-    monkeypatch.setattr(pbos.Model, "confidence", confidence, raising=False)
-    table = pbos.complete(given, new, model=model, min_confidence=0.25)
-    assert table.words == [*given.words, *(word for word in new if 4 * word.count("a") >= len(word))]
-    assert 1500 < len(table) < 2000
+def test_words_below_a_confidence_are_left_out(given, new, model):
+    confidences = {word: model.confidence(word) for word in new}
+    least = float(np.median(list(confidences.values()))) + 1e-4  # between two words
+    table = pbos.complete(given, new, model=model, min_confidence=least)
+    assert table.words == [*given.words, *(word for word in new if confidences[word] >= least)]
+    assert 1600 < len(table) < 1900
     assert np.array_equal(table.vectors, pbos.complete(given, new, model=model)[table.words])
-    assert len(pbos.complete(given, [], model=model, min_confidence=0.25)) == 1500
+    assert len(pbos.complete(given, [], model=model, min_confidence=least)) == 1500
+
+
+def test_a_model_without_confidence_cannot_leave_words_out(given, new):
+    with pytest.raises(InputError, match="this model has no confidence; train one with confidence=True"):
+        pbos.complete(given, new, limit=200, min_confidence=0.5)
 
 
 def test_a_model_of_other_vectors(given, new, model):

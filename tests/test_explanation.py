@@ -101,6 +101,21 @@ def test_an_explanation_of_a_model_is_what_its_methods_say(model):
     assert repr(explanation).startswith("<Explanation 'unfriendliest': best unfriend/liest ")
 
 
+def test_the_confidence_of_a_model_that_has_one(confident, small_vectors):
+    for word in (small_vectors.words[1502], small_vectors.words[0], "ЖЖ"):
+        explanation, confidence = confident.explain(word), float(confident.confidence([word])[0])
+        assert explanation.confidence == pytest.approx(confidence, abs=1e-5)
+        assert json.loads(json.dumps(explanation.to_dict()))["confidence"] == explanation.confidence
+        assert str(explanation).splitlines()[0].endswith(f"   confidence {confidence:.2f}")
+        assert f"confidence {confidence:.2f}</div>" in explanation._repr_html_()
+
+
+def test_the_confidence_of_a_model_that_has_none():
+    explanation = pbos.train({"high": [1.0], "higher": [2.0]}, lam=0.1).explain("highest")
+    assert explanation.confidence is explanation.to_dict()["confidence"] is None
+    assert "confidence" not in str(explanation) + explanation._repr_html_()
+
+
 def test_a_word_without_a_known_subword_is_explained_too(model):
     explanation = model.explain("東京")
     assert (explanation.weights, explanation.neighbors, explanation.coverage) == ([], [], 0.0)

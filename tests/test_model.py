@@ -720,3 +720,30 @@ def test_cosines_of_any_numbers():
 def test_matrices_without_cosines(bad):
     with pytest.raises(InputError, match="cosines needs two matrices of"):
         pbos.cosines(bad, np.zeros((1, 2)))
+
+
+# -- confidence --------------------------------------------------------------------------------------------------------
+
+
+def test_missing_words_have_a_confidence_of_0_if_asked(confident, small_vectors):
+    word = small_vectors.words[1502]
+    found = confident.confidence([None, word, float("nan"), "", small_vectors.words[0]], missing="zeros")
+    assert found.tolist() == pytest.approx([0, confident.confidence(word), 0, 0, 1], abs=1e-5)
+    assert confident.confidence(None, missing="zeros") == confident.confidence("", missing="zeros") == 0
+    assert confident.confidence([]).shape == (0,)
+    for missing in (None, ["a", None], ["a", ""]):
+        with pytest.raises(InputError, match=r'missing="zeros"'):
+            confident.confidence(missing)
+    with pytest.raises(InputError, match="unknown missing 'null'"):
+        confident.confidence("a", missing="null")
+
+
+def test_a_model_says_whether_it_has_a_confidence(confident, tmp_path):
+    few = pbos.train({"high": [1.0, 0.0], "higher": [1.0, 1.0]})  # too few words, though the setting is on
+    assert few.info["confidence"]
+    for model, has in ((confident, True), (few, False)):
+        model.save(tmp_path / "model")
+        loaded = pbos.load(tmp_path / "model")
+        assert loaded.has_confidence is loaded.config()["confidence"] is has
+        assert f"\n- confidence: {has}\n" in (tmp_path / "model" / "README.md").read_text("utf-8")
+        assert loaded.compress(dtype="int8").has_confidence is has

@@ -127,6 +127,30 @@ def test_type_a_word_and_see_it_explained(visit, url, model):
     assert labels(page, "Subword weights") == [subword for subword, _ in explanation.weights]
 
 
+def test_the_confidence_of_a_model_that_has_one(visit, confident, small_vectors, tmp_path):
+    confident.save(tmp_path / "model")
+    with served("-m", tmp_path / "model", "--port", 0) as (_, url):
+        for width in (320, 1200):
+            page = visit(url, viewport={"width": width, "height": 700})
+            for word in (small_vectors.words[1502], small_vectors.words[0]):
+                word_box(page).fill(word)
+                drawing(page, word)
+                confidence = confident.confidence(word)
+                assert page.locator("#confidence").inner_text() == f"{confidence:.2f}"
+                bar, track = (page.locator(f"#trust {part}").bounding_box() for part in (".fill", ".track"))
+                assert bar["width"] == pytest.approx(confidence * track["width"], abs=1)
+            assert "expected cosine" in page.locator("#trust").get_attribute("title")
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_a_model_without_confidence(visit, tmp_path):
+    pbos.train({"high": [1.0, 0.0], "higher": [0.0, 1.0]}, lam=0.1).save(tmp_path / "model")
+    with served("-m", tmp_path / "model", "--port", 0) as (_, url):
+        page = visit(f"{url}/?word=highest")
+        drawing(page, "highest")
+        assert page.locator("#coverage").is_visible() and page.locator("#trust").is_hidden()
+
+
 def test_the_page_updates_with_every_key(visit, url, model):
     page = visit(url)
     drawing(page, "unfriendliest")

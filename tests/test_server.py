@@ -87,6 +87,28 @@ def test_neighbors(client, model):
     assert [(one["word"], one["cosine"]) for one in answer["neighbors"]] == model.neighbors("unfriendliest", 4)
 
 
+def test_confidence(confident, small_vectors):
+    words = [small_vectors.words[0], *small_vectors.words[1500:1510], "ЖЖ"]
+    expected = [confident.confidence(word) for word in words]
+    with TestClient(make_app(confident)) as client:
+        answers = client.post("/confidence", json={"words": words}).json()["results"]
+        assert [one["word"] for one in answers] == words
+        assert [one["confidence"] for one in answers] == pytest.approx(expected, abs=1e-5)
+        for path in ("/embed", "/neighbors", "/explain"):
+            for word, confidence in zip(words, expected, strict=True):
+                assert client.get(path, params={"word": word}).json()["confidence"] == confidence
+        assert client.get("/model").json()["confidence"] is True
+
+
+def test_a_model_without_confidence():
+    with TestClient(make_app(pbos.train({"high": [1.0, 0.0], "higher": [0.0, 1.0]}, lam=0.1))) as client:
+        for path in ("/embed", "/neighbors", "/explain"):
+            assert client.get(path, params={"word": "highest"}).json()["confidence"] is None
+        answer = client.post("/confidence", json={"words": ["highest"]})
+        assert (answer.status_code, "this model has no confidence" in answer.text) == (422, True)
+        assert client.get("/model").json()["confidence"] is False
+
+
 def test_similarity(client, model):
     answer = client.get("/similarity", params={"first": "king", "second": "queen"}).json()
     assert answer == {"words": ["king", "queen"], "cosine": model.similarity("king", "queen")}
@@ -110,6 +132,7 @@ def test_explain(client, model):
             "entropy": model.entropy(word),
             "coverage": model.coverage(word),
             "known": model.read_as(word) in model.words,
+            "confidence": model.confidence(word) if model.has_confidence else None,
             "neighbors": [{"word": other, "cosine": cosine} for other, cosine in explanation.neighbors],
             "svg": explanation.svg(),
         }
@@ -123,7 +146,7 @@ def test_explain(client, model):
 def test_a_word_without_a_vector_is_not_an_error(client, model):
     assert client.get("/embed", params={"word": "東京"}).json()["vector"] == [0.0] * model.dims
     assert client.post("/embed", json={"words": ["東京"]}).json()["vectors"] == [[0.0] * model.dims]
-    assert client.get("/neighbors", params={"word": "東京"}).json() == {"word": "東京", "neighbors": []}
+    assert client.get("/neighbors", params={"word": "東京"}).json()["neighbors"] == []
     assert client.get("/similarity", params={"first": "cat", "second": "東京"}).json()["cosine"] == 0
     answer = client.post("/similarity", json={"pairs": [["東京", "東京"]]}).json()
     assert [one["cosine"] for one in answer["results"]] == [0]
@@ -140,7 +163,7 @@ def test_a_missing_word_is_an_error_that_names_its_place(client, missing):
         assert answer.status_code == 422
         return answer.json()["error"]
 
-    for path in ("/embed", "/segment", "/weights", "/map"):
+    for path in ("/embed", "/confidence", "/segment", "/weights", "/map"):
         assert refused(path, {"words": ["a", "b", missing]}).startswith("words.2 in the body: ")
     assert refused("/similarity", {"pairs": [["a", "b"], ["c", missing]]}).startswith("pairs.1.1 in the body: ")
 
@@ -313,7 +336,7 @@ def test_a_long_request_does_not_block_others(model):
 def test_openapi_describes_every_path(client):
     spec = client.get("/openapi.json").json()
     needed = {"/embed", "/segment", "/weights", "/neighbors", "/similarity", "/explain", "/map", "/model", "/health"}
-    assert needed <= set(spec["paths"])
+    assert {*needed, "/confidence"} <= set(spec["paths"])
     for methods in spec["paths"].values():
         for operation in methods.values():
             assert operation["description"] and operation["tags"]

@@ -86,6 +86,36 @@ def test_missing_texts(nothing):
     assert vectors[0].any() and not vectors[1:].any()
 
 
+def test_words_with_too_little_confidence_get_zeros(confident, small_vectors):
+    words = [*small_vectors.words[1480:1600], None, "ЖЖ"]
+    vectors = WordEmbedder(confident, missing="zeros", min_confidence=0.9).fit_transform(words)
+    for word, vector in zip(words, vectors, strict=True):
+        sure = word is not None and confident.confidence(word) >= 0.9
+        np.testing.assert_allclose(vector, confident[word] if sure else 0, atol=1e-6)
+    assert 30 < vectors.any(axis=1).sum() < 110
+    assert np.array_equal(WordEmbedder(confident, "zeros", 0).transform(words), confident.embed(words, missing="zeros"))
+
+
+def test_words_with_too_little_confidence_are_left_out_of_texts(confident, small_vectors):
+    new = small_vectors.words[1500:1600]
+    sure = [word for word in new if confident.confidence(word) >= 0.9]
+    unsure = [word for word in new if word not in sure]
+    texts = [" ".join(new), " ".join(unsure), " ".join([unsure[0], *sure[:2]])]
+    vectors = PbosVectorizer(confident, min_confidence=0.9).fit_transform(texts)
+    expected = [confident.embed(some).mean(axis=0) for some in (sure, sure[:2])]
+    np.testing.assert_allclose(vectors[[0, 2]], expected, atol=1e-5)
+    assert not vectors[1].any()
+
+
+@pytest.mark.parametrize("transformer", [WordEmbedder, PbosVectorizer])
+def test_a_least_confidence_that_cannot_be_used(transformer, confident, small):
+    for least in (1.5, "high", np.nan):
+        with pytest.raises(InputError, match="min_confidence must be a number from 0 to 1, got "):
+            transformer(confident, min_confidence=least).fit(["king"])
+    with pytest.raises(InputError, match="this model has no confidence"):
+        transformer(small, min_confidence=0.5).fit(["king"])
+
+
 def textbook(model, fitted, texts, weighting, a, remove):
     """SIF (Arora et al. 2017, algorithm 1), sentence by sentence; without the weights or the removal on request."""
     counts = Counter(word for text in fitted for word in text.lower().split())

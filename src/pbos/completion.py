@@ -10,7 +10,7 @@ import numpy as np
 
 from pbos.arrays import cosines, unit_rows
 from pbos.counts import WordCounts
-from pbos.errors import InputError, warn
+from pbos.errors import InputError, share, warn
 from pbos.model import Model
 from pbos.text import as_words
 from pbos.training import read_vectors, train
@@ -77,8 +77,8 @@ def complete(
 
 def check_options(model: Model | None, min_confidence: Any, training: dict[str, Any]) -> None:
     """Raise InputError if the arguments do not fit together, before any work is done."""
-    if min_confidence is not None and not (isinstance(min_confidence, (int, float)) and 0 <= min_confidence <= 1):
-        raise InputError(f"min_confidence must be a number from 0 to 1, got {min_confidence!r}")
+    if min_confidence is not None:
+        share("min_confidence", min_confidence)
     for name, value in training.items():
         if model is not None and value is not None:
             raise InputError(f"{name} is for training; leave it out, or leave out the model to train one")

@@ -16,6 +16,7 @@ from __future__ import annotations
 import operator
 import sys
 import warnings
+from numbers import Real
 from typing import Any
 
 
@@ -52,6 +53,13 @@ def warn(message: str) -> None:
     while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] == "pbos":
         level, frame = level + 1, frame.f_back
     warnings.warn(message, PbosWarning, stacklevel=level)
+
+
+def share(name: str, value: Any) -> float:
+    """Return an argument as a float, or raise InputError if it is not a number from 0 to 1."""
+    if not isinstance(value, Real) or not 0 <= float(value) <= 1:
+        raise InputError(f"{name} must be a number from 0 to 1, got {value!r}")
+    return float(value)
 
 
 def whole_number(name: str, value: Any, least: int) -> int:

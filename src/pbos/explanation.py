@@ -37,6 +37,7 @@ class Explanation:
         lattice: All its segmentations.
         n: The number of segmentations, and of weights in tables.
         known: Whether it is a training word; None without a model.
+        confidence: How far to trust its vector, see `Model.confidence`; None if the model has no confidence.
     """
 
     def __init__(
@@ -46,9 +47,10 @@ class Explanation:
         n: int = 5,
         *,
         known: bool | None = None,
+        confidence: float | None = None,
         find_neighbors: Callable[[], Shares] = list,
     ) -> None:
-        self.word, self.lattice, self.n, self.known = word, lattice, n, known
+        self.word, self.lattice, self.n, self.known, self.confidence = word, lattice, n, known, confidence
         self.read_as = lattice.word
         self._find_neighbors = find_neighbors
 
@@ -80,7 +82,8 @@ class Explanation:
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain data, ready for JSON.
 
-        `spans` are positions in `spelled`, the word with its boundary marks. `known` and `neighbors` need a model.
+        `spans` are positions in `spelled`, the word with its boundary marks. `known`, `confidence` and `neighbors` need
+        a model.
         """
         data = {
             "word": self.word,
@@ -96,6 +99,7 @@ class Explanation:
         }
         if self.known is not None:
             data["known"] = self.known
+            data["confidence"] = self.confidence
             data["neighbors"] = [{"word": word, "cosine": cosine} for word, cosine in self.neighbors]
         return data
 
@@ -103,10 +107,14 @@ class Explanation:
         cuts = [("/".join(one.pieces), one.probability) for one in self.segmentations]
         return [("segmentations", cuts), ("subword weights", self.weights[: self.n])]
 
+    def _facts(self) -> list[str]:
+        facts = [f"coverage {self.coverage:.2f}", f"entropy {self.entropy:.2f}"]
+        return facts if self.confidence is None else [*facts, f"confidence {self.confidence:.2f}"]
+
     def __str__(self) -> str:
         tables = self._tables()
         width = max(len(label) for _, rows in tables for label, _ in rows)
-        lines = [f"{self.word}   coverage {self.coverage:.2f}   entropy {self.entropy:.2f}"]
+        lines = ["   ".join([self.word, *self._facts()])]
         if self.read_as != self.word:
             lines.append(f"  read as: {self.read_as}")
         for title, rows in tables:
@@ -131,7 +139,7 @@ class Explanation:
         yield self.svg()
         if self.read_as != self.word:
             yield f"<div>read as: <bdi>{escape(printable(self.read_as))}</bdi></div>"
-        yield f"<div>coverage {self.coverage:.2f} &nbsp; entropy {self.entropy:.2f}</div>"
+        yield f"<div>{' &nbsp; '.join(self._facts())}</div>"
         yield '<div style="display: flex; flex-wrap: wrap; gap: 0 2.5em">'
         for title, rows in tables:
             yield f'<div style="min-width: 15em"><div style="margin: 0.8em 0 0.2em"><b>{title}</b></div>'

@@ -91,17 +91,8 @@ class Model(Segmenter):
                 (see `keep_targets` of `train`, and `with_targets`).
             missing: What to do with missing words (None, NaN, empty): "error", or "zeros" for zero vectors.
         """
-        if missing != "error":
-            check_choice("missing", missing, MISSING)
-        if one := isinstance(words, str):
-            many = [words]
-        else:
-            one = is_missing(words)
-            many = as_words([words] if one else words, blank_missing=missing != "error")
+        many, one, blank = one_or_many(words, missing)
         out = np.empty((len(many), self.dims), np.float32) if out is None else self._checked(out, len(many))
-        blank = [] if missing == "error" else [at for at, word in enumerate(many) if not word]
-        if blank:
-            many = [word or " " for word in many]  # any word will do: its vector is set to zero below
         self.subwords.embed(many, self.subword_vectors, out, threads)
         if exact:
             self._put_given_vectors(many, out)
@@ -130,11 +121,22 @@ class Model(Segmenter):
             if row is not None:
                 out[at] = self._target_vectors[row]
 
+    @property
+    def has_confidence(self) -> bool:
+        """Whether the model has a confidence; `default` models of at least 1,000 words have one."""
+        return self._confidence is not None
+
     @overload
-    def confidence(self, words: str, *, threads: int | None = None) -> float: ...  # type: ignore[overload-overlap]
+    def confidence(  # type: ignore[overload-overlap]
+        self, words: str | None, *, threads: int | None = None, missing: Missing = "error"
+    ) -> float: ...
     @overload
-    def confidence(self, words: Iterable[str], *, threads: int | None = None) -> npt.NDArray[np.float32]: ...
-    def confidence(self, words: str | Iterable[str], *, threads: int | None = None) -> float | npt.NDArray[np.float32]:
+    def confidence(
+        self, words: Iterable[str | None], *, threads: int | None = None, missing: Missing = "error"
+    ) -> npt.NDArray[np.float32]: ...
+    def confidence(
+        self, words: str | Iterable[str | None] | None, *, threads: int | None = None, missing: Missing = "error"
+    ) -> float | npt.NDArray[np.float32]:
         """Return how far to trust the vector of one word, or of many: its expected cosine with the true one, 0 to 1.
 
         The true vector is the one that the word would have had if it had been among the training words. The
@@ -144,16 +146,18 @@ class Model(Segmenter):
         Args:
             words: A word, or many.
             threads: The number of threads; None for one per core.
+            missing: What to do with missing words (None, NaN, empty): "error", or "zeros" for a confidence of 0.
         """
         if self._confidence is None:
             raise InputError("this model has no confidence; train one with confidence=True and enough words")
-        many = [words] if isinstance(words, str) else as_words(words)
+        many, one, blank = one_or_many(words, missing)
         features = self.subwords.features(many, self.subword_vectors, self._confidence, threads)
         found = self._confidence.predict(features)
         found[features[:, -2] == 0] = 0  # no subwords
         known = self.subwords.word_rows
         found[[word in known for word in normalize(many, self.spelling.normalization)]] = 1
-        return float(found[0]) if isinstance(words, str) else found
+        found[blank] = 0
+        return float(found[0]) if one else found
 
     @overload
     def similarity(self, first: str, second: str) -> float: ...  # type: ignore[overload-overlap]
@@ -303,7 +307,9 @@ class Model(Segmenter):
 
         def explain_one(word: str) -> Explanation:
             find = partial(self.neighbors, word, neighbors)
-            return Explanation(word, Lattice(self.subwords, word), n, known=word in self, find_neighbors=find)
+            confidence = self.confidence(word) if self.has_confidence else None
+            lattice = Lattice(self.subwords, word)
+            return Explanation(word, lattice, n, known=word in self, confidence=confidence, find_neighbors=find)
 
         return self._each(words, explain_one)
 
@@ -442,6 +448,7 @@ class Model(Segmenter):
             "vectors": len(self.subword_vectors),
             "dims": self.dims,
             "dtype": self.subword_vectors.dtype,
+            "confidence": self.has_confidence,
             "spelling": self.spelling.to_dict(),
             "info": self.info,
         }
@@ -449,7 +456,7 @@ class Model(Segmenter):
     def card(self) -> str:
         """Return a short description of the model in Markdown, made from `config`."""
         config = self.config()
-        facts = {**config, **config.pop("spelling"), **config.pop("info")}
+        facts = {**config, **config.pop("spelling"), **config.pop("info"), "confidence": config["confidence"]}
         facts |= facts.pop("training", {})
         if lams := facts.pop("lams", None):
             facts["cosine of held-out words by lam"] = ", ".join(f"{lam}: {score}" for lam, score in lams.items())
@@ -488,6 +495,19 @@ def load(path: str | PathLike[str] | None = None) -> Model:
     dtype('float32')
     """
     return Model.load(ENGLISH if path is None else path)
+
+
+def one_or_many(words: Any, missing: Missing) -> tuple[list[str], bool, list[int]]:
+    """Return one word or many as a list, whether it is one, and which are missing; in place of these are spaces."""
+    if missing != "error":
+        check_choice("missing", missing, MISSING)
+    if one := isinstance(words, str):
+        many = [words]
+    else:
+        one = not isinstance(words, list) and is_missing(words)
+        many = as_words([words] if one else words, blank_missing=missing != "error")
+    blank = [] if missing == "error" else [at for at, word in enumerate(many) if not word]
+    return [word or " " for word in many] if blank else many, one, blank
 
 
 def is_item(item: Any) -> bool:

@@ -28,6 +28,7 @@ except ImportError:
 
 ROWS = 1 << 15  # rows of a file to embed at a time, so that memory does not depend on the number of rows
 BoolArray = npt.NDArray[np.bool_]
+Values = npt.NDArray[np.float32]
 MissingInColumn = Literal["error", "zeros", "null"]
 
 
@@ -50,12 +51,31 @@ def embed_arrow(
     >>> vectors.type, vectors.is_null().to_pylist()
     (FixedSizeListType(fixed_size_list<item: float>[160]), [False, True])
     """
+    return for_words(words, missing, lambda some: model.embed(some, missing="zeros", threads=threads, exact=exact))
+
+
+def confidence_arrow(
+    model: Model, words: Any, *, missing: MissingInColumn = "error", threads: int | None = None
+) -> Any:
+    """Return the confidence of a column of words as an Arrow column of float32; see `Model.confidence`.
+
+    Args:
+        model: The model.
+        words: As for `embed_arrow`, as is `threads`.
+        missing: What to do with missing words (null or empty): "error", "zeros" for a confidence of 0, or "null".
+        threads: The number of threads.
+    """
+    return for_words(words, missing, lambda some: model.confidence(some, missing="zeros", threads=threads))
+
+
+def for_words(words: Any, missing: str, compute: Callable[[list[str]], Values]) -> Any:
+    """Return an Arrow column of what a function returns for words, with the chunks of the column of words."""
     column = as_column(words)
     try:
-        vectors, present = embed_column(model, column, missing, "word", threads=threads, exact=exact)
+        distinct = Distinct(column, missing, "word")
     except pa.ArrowInvalid as error:
         raise InputError(f"the column of words is damaged ({error})") from None
-    result = as_vectors(vectors, present if missing == "null" else None)
+    result = as_arrow(distinct.spread(compute(distinct.words)), distinct.valid)
     if not isinstance(column, pa.ChunkedArray):
         return result
     ends = np.cumsum([0, *map(len, column.chunks)]).tolist()
@@ -86,27 +106,37 @@ def plain_type(kind: Any) -> Any:
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
-def embed_column(
-    model: Model, column: Any, missing: str, place: str, first_row: int = 0, **options: Any
-) -> tuple[FloatMatrix, BoolArray]:
-    """Return the vectors of a column, zeros for missing words, and which are present; errors name place and row."""
-    check_choice("missing", missing, (*MISSING, "null"))
-    column.validate(full=True)  # a damaged one could make pyarrow read outside of the data
-    if not pa.types.is_dictionary(column.type):
-        column = column.cast(pa.large_string())  # pyarrow cannot encode or join all other kinds of strings
-    encoded = column.dictionary_encode()
-    if isinstance(encoded, pa.ChunkedArray):
-        encoded = encoded.combine_chunks()
-    used = encoded.indices.dictionary_encode("encode")  # a column may use only a few entries of a large dictionary
-    repeated = 2 * len(used.dictionary) <= len(column)  # otherwise copying rows costs more than it saves
-    words = (encoded.dictionary.cast(pa.large_string()).take(used.dictionary) if repeated else column).to_pylist()
-    rows: Any = used.indices.to_numpy() if repeated else slice(None)
-    present = np.fromiter(map(bool, words), np.bool_, len(words))[rows]
-    if missing == "error" and not present.all():
-        row = int(present.argmin())
-        raise missing_error(f"{place} {first_row + row}", column[row].as_py(), 'missing="zeros" or missing="null"')
-    vectors: FloatMatrix = model.embed(words, missing="zeros", **options)
-    return vectors.take(rows, axis=0) if repeated else vectors, present
+class Distinct:
+    """The distinct words of a column, or all if few are repeated; errors name place and row.
+
+    Attributes:
+        words: The words, with None for a missing one.
+        present: Which rows of the column have a word.
+        valid: Which rows of a result are not null; None for all.
+    """
+
+    def __init__(self, column: Any, missing: str, place: str, first_row: int = 0) -> None:
+        check_choice("missing", missing, (*MISSING, "null"))
+        column.validate(full=True)  # a damaged one could make pyarrow read outside of the data
+        if not pa.types.is_dictionary(column.type):
+            column = column.cast(pa.large_string())  # pyarrow cannot encode or join all other kinds of strings
+        encoded = column.dictionary_encode()
+        if isinstance(encoded, pa.ChunkedArray):
+            encoded = encoded.combine_chunks()
+        used = encoded.indices.dictionary_encode("encode")  # a column may use only a few entries of a large dictionary
+        repeated = 2 * len(used.dictionary) <= len(column)  # otherwise copying rows costs more than it saves
+        words = encoded.dictionary.cast(pa.large_string()).take(used.dictionary) if repeated else column
+        self.words: list[Any] = words.to_pylist()
+        self._rows = used.indices.to_numpy() if repeated else None
+        self.present: BoolArray = self.spread(np.fromiter(map(bool, self.words), np.bool_, len(self.words)))
+        self.valid = self.present if missing == "null" else None
+        if missing == "error" and not self.present.all():
+            row = int(self.present.argmin())
+            raise missing_error(f"{place} {first_row + row}", column[row].as_py(), 'missing="zeros" or missing="null"')
+
+    def spread(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return the value of each row of the column, from that of each word."""
+        return values if self._rows is None else values.take(self._rows, axis=0)
 
 
 def missing_error(place: str, word: str | None, choices: str) -> InputError:
@@ -115,11 +145,14 @@ def missing_error(place: str, word: str | None, choices: str) -> InputError:
     return InputError(f"{place} {what}; drop such words, or use {choices}")
 
 
-def as_vectors(vectors: FloatMatrix, valid: BoolArray | None = None) -> Any:
-    """Return a matrix as an Arrow array of fixed-size lists, without a copy; null where `valid` is False."""
+def as_arrow(values: Values, valid: BoolArray | None = None) -> Any:
+    """Return numbers, or a matrix as fixed-size lists, as an Arrow array without a copy; null where not `valid`."""
     validity = None if valid is None or valid.all() else pa.array(valid).buffers()[1]
-    kind = pa.list_(pa.float32(), vectors.shape[1])
-    return pa.Array.from_buffers(kind, len(vectors), [validity], children=[pa.array(vectors.reshape(-1))])
+    numbers = pa.array(values.reshape(-1))
+    if values.ndim == 1:
+        return pa.Array.from_buffers(pa.float32(), len(values), [validity, numbers.buffers()[1]])
+    kind = pa.list_(pa.float32(), values.shape[1])
+    return pa.Array.from_buffers(kind, len(values), [validity], children=[numbers])
 
 
 def embed_table(
@@ -129,13 +162,14 @@ def embed_table(
     *,
     column: str | None = None,
     vector_column: str = "vector",
+    confidence_column: str | None = None,
     missing: MissingInColumn = "error",
     threads: int | None = None,
     exact: bool = False,
     progress: bool | None = None,
     on_batch: Callable[[Any, FloatMatrix, BoolArray], None] = lambda *_: None,
 ) -> None:
-    """Copy a Parquet or Arrow file and add a column of vectors; the file appears only when it is complete.
+    """Copy a Parquet or Arrow file and add a column of vectors, or two; the file appears only when it is complete.
 
     Args:
         model: The model.
@@ -143,6 +177,7 @@ def embed_table(
         target: The new file, of any of these kinds.
         column: The column of words; None for the only column of strings.
         vector_column: The name of the new column.
+        confidence_column: The name of another new column, of the confidence of each word; None for no such column.
         missing: What to do with missing words (null or empty): "error", "zeros" for zero vectors, or "null".
         threads: The number of threads; None for one per core.
         exact: Return the given vectors of training words, as in `model.embed`.
@@ -151,15 +186,19 @@ def embed_table(
     """
     with open_table(source) as (schema, n_rows, batches):
         column = word_column(source, schema, column)
-        place, options, done = f'{source}, column "{column}", row', {"threads": threads, "exact": exact}, 0
-        writing = write_table(target, schema, vector_column, model.dims)
+        place, done = f'{source}, column "{column}", row', 0
+        writing = write_table(target, schema, vector_column, model.dims, confidence_column)
         with writing as write, progress_bar("embedding", n_rows, progress) as go:
             for batch in batches:
                 words = batch.column(column)
-                vectors, present = embed_column(model, words, missing, place, done, **options)
-                write(batch.columns, as_vectors(vectors, present if missing == "null" else None))
+                distinct = Distinct(words, missing, place, done)
+                vectors = distinct.spread(model.embed(distinct.words, missing="zeros", threads=threads, exact=exact))
+                added = [vectors]
+                if confidence_column is not None:
+                    added.append(distinct.spread(model.confidence(distinct.words, missing="zeros", threads=threads)))
+                write([*batch.columns, *(as_arrow(values, distinct.valid) for values in added)])
                 done += len(words)
-                on_batch(words, vectors, present)
+                on_batch(words, vectors, distinct.present)
                 go(len(words), note=f"{done:,} words")
 
 
@@ -208,25 +247,29 @@ def open_table(path: str | PathLike[str]) -> Iterator[tuple[Any, int | None, Ite
 
 @contextmanager
 def write_table(
-    path: str | PathLike[str], schema: Any, vector_column: str, dims: int
-) -> Iterator[Callable[[list[Any], Any], None]]:
-    """Write a Parquet or Arrow file completely or not at all; yields a function of some rows' columns and vectors."""
+    path: str | PathLike[str], schema: Any, vector_column: str, dims: int, confidence_column: str | None = None
+) -> Iterator[Callable[[list[Any]], None]]:
+    """Write a Parquet or Arrow file completely or not at all; yields a function of some rows' columns, old and new."""
     if not is_table(path):
         raise InputError(f"{path} is not the name of a table; use one that ends in .parquet, .arrow or .feather")
-    if vector_column in schema.names:
-        raise InputError(f'the table already has a column "{vector_column}"; choose another one for the vectors')
     is_parquet, others = Path(path).suffix in PARQUET, schema.names
-    written = schema = schema.append(pa.field(vector_column, pa.list_(pa.float32(), dims)))
+    for name, kind in ((vector_column, pa.list_(pa.float32(), dims)), (confidence_column, pa.float32())):
+        if name in schema.names:
+            raise InputError(f'the table already has a column "{name}"; choose another name for the new one')
+        schema = schema if name is None else schema.append(pa.field(name, kind))
+    written = schema
     if not is_parquet:  # each batch may have another dictionary, but an Arrow file has only one
         written = pa.schema([field.with_type(plain_type(field.type)) for field in schema], schema.metadata)
     with write_whole(path) as stream:
         make = partial(parquet.ParquetWriter, use_dictionary=others) if is_parquet else pa.ipc.new_file
         with make(stream, written) as writer:
-            yield lambda columns, vectors: writer.write_table(pa.table([*columns, vectors], schema).cast(written))
+            yield lambda columns: writer.write_table(pa.table(columns, schema).cast(written))
 
 
 @contextmanager
-def new_table(path: str | PathLike[str], column: str, vector_column: str, dims: int) -> Iterator[Callable[..., None]]:
-    """Write a table of words and vectors, completely or not at all; yields a function of some of both."""
-    with write_table(path, pa.schema({column: pa.string()}), vector_column, dims) as write:
-        yield lambda words, vectors: write([pa.array(words, pa.string())], as_vectors(vectors))
+def new_table(
+    path: str | PathLike[str], column: str, vector_column: str, dims: int, confidence_column: str | None = None
+) -> Iterator[Callable[..., None]]:
+    """Write a table of words and vectors, completely or not at all; yields a function of some of each column."""
+    with write_table(path, pa.schema({column: pa.string()}), vector_column, dims, confidence_column) as write:
+        yield lambda words, *added: write([pa.array(words, pa.string()), *map(as_arrow, added)])

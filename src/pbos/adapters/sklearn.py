@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from pbos.arrays import FloatMatrix, principal_components
-from pbos.errors import InputError, MissingExtraError
+from pbos.errors import InputError, MissingExtraError, share
 from pbos.model import Model, load
 from pbos.settings import MISSING, Missing, check_choice
 from pbos.text import as_words
@@ -44,6 +44,7 @@ class ModelTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     """
 
     model: Model | str | os.PathLike[str] | None
+    min_confidence: float | None
 
     def _get_model(self) -> Model:
         if isinstance(self.model, Model):
@@ -52,6 +53,14 @@ class ModelTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             self._loaded = (self.model,), load(self.model)
         model: Model = self._loaded[1]
         return model
+
+    def _embed(self, words: Iterable[str], missing: Missing = "error") -> FloatMatrix:
+        """Return the vectors of words, zeros for those with too little confidence."""
+        model = self._get_model()
+        vectors = model.embed(words, missing=missing)
+        if self.min_confidence is not None:
+            vectors[model.confidence(words, missing=missing) < share("min_confidence", self.min_confidence)] = 0
+        return vectors
 
     @property
     def _n_features_out(self) -> int:
@@ -82,19 +91,26 @@ class WordEmbedder(ModelTransformer):
     Args:
         model: A model, the path of one, or None for the English model that comes with pbos.
         missing: What to do with missing words (None, NaN, empty): "error", or "zeros" for zero vectors.
+        min_confidence: Give zero vectors to words whose `Model.confidence` is lower; None for no word.
 
     >>> WordEmbedder().transform(["higher", "unfriendliest"]).dtype
     dtype('float32')
     """
 
-    def __init__(self, model: Model | str | os.PathLike[str] | None = None, missing: Missing = "error") -> None:
+    def __init__(
+        self,
+        model: Model | str | os.PathLike[str] | None = None,
+        missing: Missing = "error",
+        min_confidence: float | None = None,
+    ) -> None:
         self.model = model
         self.missing = missing
+        self.min_confidence = min_confidence
 
     def fit(self, X: Any, y: Any = None) -> WordEmbedder:
         """Check that there is a model and that X has words."""
         strings_of(X, "word", self.missing)
-        self._get_model()
+        self._embed([])
         return self
 
     def transform(self, X: Any) -> FloatMatrix:
@@ -103,7 +119,7 @@ class WordEmbedder(ModelTransformer):
         Args:
             X: A list, an array, a pandas, Polars or Arrow column; or a table with one column.
         """
-        return self._get_model().embed(strings_of(X, "word", self.missing), missing=self.missing)
+        return self._embed(strings_of(X, "word", self.missing), self.missing)
 
     def __sklearn_is_fitted__(self) -> bool:
         return True
@@ -135,6 +151,7 @@ class PbosVectorizer(ModelTransformer):
         tokenizer: A function from a text to its words, instead of the pattern.
         missing: What to do with missing texts (None, NaN): "error", or "zeros" for zero vectors. An empty text is not
             missing.
+        min_confidence: Leave out words whose `Model.confidence` is lower too; None for no word.
 
     Attributes:
         word_probs_: The relative frequency p(w) of each word in the texts given to `fit`.
@@ -156,6 +173,7 @@ class PbosVectorizer(ModelTransformer):
         token_pattern: str | None = None,
         tokenizer: Callable[[str], Iterable[str]] | None = None,
         missing: Missing = "error",
+        min_confidence: float | None = None,
     ) -> None:
         self.model = model
         self.weighting = weighting
@@ -165,6 +183,7 @@ class PbosVectorizer(ModelTransformer):
         self.token_pattern = token_pattern
         self.tokenizer = tokenizer
         self.missing = missing
+        self.min_confidence = min_confidence
 
     def fit(self, X: Any, y: Any = None) -> PbosVectorizer:
         """Learn the frequencies of words and, if requested, the first principal component.
@@ -177,7 +196,7 @@ class PbosVectorizer(ModelTransformer):
         if not self.a > 0:
             raise InputError(f"a must be greater than 0, got {self.a!r}")
         texts = strings_of(X, "text", self.missing)
-        self._get_model()
+        self._embed([])  # checks the model and min_confidence
         counts = Counter(chain.from_iterable(self._words_of(texts)))
         total = counts.total()
         self.word_probs_ = {word: count / total for word, count in counts.items()}
@@ -214,7 +233,7 @@ class PbosVectorizer(ModelTransformer):
         columns: dict[str, int] = {}
         for word in chain.from_iterable(texts):
             columns.setdefault(word, len(columns))
-        vectors = self._get_model().embed(columns)  # (n_distinct, dims)
+        vectors = self._embed(columns)  # (n_distinct, dims)
         known = np.asarray(vectors.any(axis=1), np.float32)
         weights = known
         if self.weighting == "sif":

@@ -125,6 +125,7 @@ def info(model: ModelOption = None, json: JsonOption = False) -> None:
     spelling = config.pop("spelling")
     training = made.pop("training", {})
     facts = {**config, **spelling, **made, **{k: v for k, v in training.items() if k not in SOLVER_REPORT}}
+    facts["confidence"] = config["confidence"]  # which is off in a model of few words, even if the setting is on
     for name in OTHER_SETTINGS.get(made.get("solver"), ()):
         facts.pop(name, None)
     facts |= solver_facts(training)

@@ -34,7 +34,7 @@ from pbos.settings import MISSING
 if TYPE_CHECKING:
     from pbos.model import Model
 
-Writer = Callable[[list[str], Any], Any]
+Writer = Callable[..., Any]
 ExactOption = Annotated[bool, typer.Option("--exact", help="Use the given vectors of training words.")]
 TargetsOption = Annotated[
     Path | None,
@@ -57,6 +57,12 @@ def embed(
         typer.Option(metavar="NAME", help="Tables: the column of words; by default the only one of strings."),
     ] = None,
     vector_column: Annotated[str, typer.Option(metavar="NAME", help="Tables: the new column.")] = "vector",
+    confidence: Annotated[
+        bool,
+        typer.Option(
+            "--confidence", help="Add how far to trust each vector: a number after the word, a field, a column."
+        ),
+    ] = False,
     exact: ExactOption = False,
     vectors: TargetsOption = None,
     missing: Annotated[
@@ -68,12 +74,14 @@ def embed(
     """Write the vector of every word: a line with the word and its numbers.
 
     The input is a text file with one word per line, or a table (.parquet, .arrow, .feather; extra arrow), which keeps
-    its other columns. Words are streamed, so memory does not grow with their number.
+    its other columns. Words are streamed, so memory does not grow with their number. The confidence of a word is the
+    expected cosine, 0 to 1, of its vector and the one it would have had as a training word.
 
     \b
     Examples:
       pbos embed unfriendliest --json
       cat words.txt | pbos embed > vectors.txt
+      pbos embed --confidence -i words.txt | cut -d " " -f 1-2
       pbos embed -i words.txt -o vectors.npy --missing zeros
       pbos embed -i words.parquet --column word -o vectors.parquet
       pbos embed -m my-model --vectors vectors.vec -i words.txt > vectors.txt
@@ -87,10 +95,13 @@ def embed(
         raise InputError("--missing null is for tables; give an input and an output file .parquet, .arrow or .feather")
     if json and output is not None and (to_table or output.suffix == ".npy"):
         raise InputError(f"--json writes text; choose an output file that does not end in {output.suffix}")
+    if confidence and output is not None and output.suffix == ".npy":
+        raise InputError("--confidence needs text, JSON or a table as output; a file .npy has vectors only")
     loaded, exact = _load(model, vectors), exact or vectors is not None
-    options: dict[str, Any] = {"exact": exact, "missing": missing, "threads": threads}
+    names: dict[str, Any] = {"vector_column": vector_column, "confidence_column": "confidence" if confidence else None}
+    options: dict[str, Any] = {"missing": missing, "threads": threads}
     if from_table and to_table and not words:
-        _embed_table(loaded, str(input), str(output), column=column, vector_column=vector_column, **options)
+        _embed_table(loaded, str(input), str(output), column=column, exact=exact, **names, **options)
         return
     if from_table and not words:
         from pbos.adapters.arrow import words_of_table
@@ -98,15 +109,15 @@ def embed(
         source: Iterator[str] = words_of_table(str(input), column, missing=options["missing"])
     else:
         source = words_from(words, input, missing)
-    columns = "word" if from_table or column is None else column, vector_column
+    names["column"] = "word" if from_table or column is None else column
     show = None if output else False  # no bar in the middle of vectors on the terminal
     uncovered = Uncovered()
-    with _writer(output, json, loaded.dims, columns) as write_batch, progress("embedding", None, show) as advance:
+    with _writer(output, json, loaded.dims, names) as write_batch, progress("embedding", None, show) as advance:
         done = 0
         for batch in batches(source, 4 * BATCH if to_table else BATCH):  # a batch is a row group of the table
-            found = loaded.embed(batch, **options)
+            found = loaded.embed(batch, exact=exact, **options)
             uncovered.add(batch, found)
-            write_batch(batch, found)
+            write_batch(batch, found, *([loaded.confidence(batch, **options)] if confidence else []))
             done += len(batch)
             advance(len(batch), note=f"{done:,} words")
     uncovered.warn()
@@ -132,19 +143,19 @@ def _embed_table(model: Model, source: str, target: str, **options: Any) -> None
 
 
 @contextmanager
-def _writer(output: Path | None, json: bool, dims: int, columns: tuple[str, str]) -> Iterator[Writer]:
-    """Yield a function that writes a batch of words and vectors; a file appears only when it is complete."""
+def _writer(output: Path | None, json: bool, dims: int, names: dict[str, Any]) -> Iterator[Writer]:
+    """Yield a function that writes words, vectors and perhaps confidences; a file appears only when it is complete."""
     from numpy.lib.format import write_array_header_1_0 as write_header
 
     if output is not None and is_table(output):
         from pbos.adapters.arrow import new_table
 
-        with new_table(output, *columns, dims) as write_batch:
+        with new_table(output, dims=dims, **names) as write_batch:
             yield write_batch
         return
     with nullcontext(sys.stdout.buffer) if output is None else write_whole(output) as stream:
         if output is None or output.suffix != ".npy":
-            yield lambda words, vectors: _write_text(stream, words, vectors, json)
+            yield lambda *columns: _write_text(stream, json, *columns)
             return
         header = {"descr": "<f4", "fortran_order": False}
         write_header(stream, {**header, "shape": (0, dims)})
@@ -155,15 +166,17 @@ def _writer(output: Path | None, json: bool, dims: int, columns: tuple[str, str]
         write_header(stream, {**header, "shape": (rows, dims)})
 
 
-def _write_text(stream: Any, words: list[str], vectors: Any, json: bool) -> None:
+def _write_text(stream: Any, json: bool, words: list[str], vectors: Any, confidences: Any = None) -> None:
     from json import dumps
 
     numbers = " ".join(["%.6g"] * vectors.shape[1])
-    for word, row in zip(words, vectors.tolist(), strict=True):
+    for at, (word, row) in enumerate(zip(words, vectors.tolist(), strict=True)):
+        trust = None if confidences is None else f"{confidences[at]:.3f}"
         if json:
-            line = dumps({"word": word, "vector": [float(f"{x:.6g}") for x in row]}, ensure_ascii=False)
+            field = {} if trust is None else {"confidence": float(trust)}
+            line = dumps({"word": word, **field, "vector": [float(f"{x:.6g}") for x in row]}, ensure_ascii=False)
         else:
-            line = f"{word} {numbers % tuple(row)}"
+            line = f"{word} {'' if trust is None else trust + ' '}{numbers % tuple(row)}"
         stream.write(line.encode() + b"\n")
 
 
@@ -185,7 +198,8 @@ def neighbors(
 ) -> None:
     """List the words nearest to a word, or to a sum of words, by cosine.
 
-    A word without any known subword has no neighbors.
+    The columns are the word, a near word and their cosine; then, if the model has it, the confidence of the word: how
+    far to trust its vector, 0 to 1. A word without any known subword has no neighbors.
 
     \b
     Examples:
@@ -205,8 +219,9 @@ def neighbors(
         if json:
             write_json({**asked, "neighbors": [{"word": word, "cosine": cosine} for word, cosine in near]})
             return
+        trust = "" if asked.get("confidence") is None else f"\t{asked['confidence']:.3f}"
         for word, cosine in near:
-            write(f"{label}\t{word}\t{cosine:.3f}")
+            write(f"{label}\t{word}\t{cosine:.3f}{trust}")
 
     if combined:
         plus, minus = (list(words_from(some, None)) if some else [] for some in (positive, negative))
@@ -217,8 +232,9 @@ def neighbors(
     else:
         for batch in batches(words_from(words, input)):
             uncovered.add(batch, loaded.embed(batch, exact=exact))
-            for word, near in zip(batch, loaded.neighbors(batch, number, **options), strict=True):
-                show({"word": word}, word, near)
+            trusts = loaded.confidence(batch).tolist() if loaded.has_confidence else [None] * len(batch)
+            for word, trust, near in zip(batch, trusts, loaded.neighbors(batch, number, **options), strict=True):
+                show({"word": word, "confidence": trust}, word, near)
     uncovered.warn()
 
 

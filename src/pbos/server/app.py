@@ -61,7 +61,7 @@ def make_app(model: Model | None = None, *, name: str | None = None, limits: Lim
     config = model.config()
     about = schemas.About(  # without `model.info`, which may name local files
         name=name or "your model",
-        **{key: config[key] for key in ("dims", "words", "subwords", "vectors", "dtype")},
+        **{key: config[key] for key in ("dims", "words", "subwords", "vectors", "dtype", "confidence")},
         normalization=model.spelling.normalization,
         boundaries=model.spelling.boundaries,
         examples=examples,
@@ -95,7 +95,7 @@ def make_app(model: Model | None = None, *, name: str | None = None, limits: Lim
     @vectors.get("/embed", response_model=schemas.WordVector)
     def embed_word(word: Word) -> Response:
         """Return the vector of a word; zeros if none of its subwords has a vector."""
-        return as_json({"word": word, "vector": model[word].tolist()})
+        return as_json({"word": word, "confidence": confidence_of(model, word), "vector": model[word].tolist()})
 
     @vectors.post("/embed", response_model=schemas.Vectors, responses={200: {"content": {RAW: binary, NPY: binary}}})
     def embed_batch(body: Words, accept: Annotated[str, Header(include_in_schema=False)] = JSON) -> Response:
@@ -109,8 +109,14 @@ def make_app(model: Model | None = None, *, name: str | None = None, limits: Lim
     @vectors.get("/neighbors", response_model=schemas.WordWithNeighbors)
     def neighbors(word: Word, n: Count = 10) -> Response:
         """Return the training words nearest to a word, by cosine; an empty list if the word has no vector."""
-        found = model.neighbors(word, n)
-        return as_json({"word": word, "neighbors": [{"word": other, "cosine": cosine} for other, cosine in found]})
+        found = [{"word": other, "cosine": cosine} for other, cosine in model.neighbors(word, n)]
+        return as_json({"word": word, "confidence": confidence_of(model, word), "neighbors": found})
+
+    @vectors.post("/confidence", response_model=schemas.Results[schemas.Confidence])
+    def confidences(body: Words) -> Response:
+        """Return how far to trust the vectors of many words; an error if the model has no confidence."""
+        found = model.confidence(body.words).tolist()
+        return as_results({"word": word, "confidence": trust} for word, trust in zip(body.words, found, strict=True))
 
     @vectors.get("/similarity", response_model=schemas.Similarity)
     def similarity(first: Word, second: Word) -> Response:
@@ -157,7 +163,7 @@ def make_app(model: Model | None = None, *, name: str | None = None, limits: Lim
 
     @spelling.get("/explain", response_model=schemas.ExplainedWord)
     def explain(word: Word, n: Count = 5, neighbors: Count = 10) -> Response:
-        """Explain the vector of a word: segmentations, weights, coverage, neighbors, and a drawing as SVG."""
+        """Explain the vector of a word: segmentations, weights, confidence, neighbors, and a drawing as SVG."""
         explanation = model.explain(word, n, neighbors=neighbors)
         return as_json({**explanation.to_dict(), "svg": explanation.svg()})
 
@@ -233,6 +239,11 @@ def project(vectors: FloatMatrix) -> tuple[FloatMatrix, float]:
 
 
 # -- responses ---------------------------------------------------------------------------------------------------------
+
+
+def confidence_of(model: Model, word: str) -> float | None:
+    """Return the confidence of a word; None if the model has none."""
+    return model.confidence(word) if model.has_confidence else None
 
 
 def segmented(word: str, segmentations: list[Segmentation]) -> dict[str, Any]:

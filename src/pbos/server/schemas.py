@@ -47,6 +47,7 @@ class About(BaseModel):
     subwords: int
     vectors: int = Field(description="Subwords that have a vector.")
     dtype: str
+    confidence: bool = Field(description="Whether the model has a confidence.")
     normalization: str
     boundaries: bool
     examples: list[str]
@@ -54,8 +55,22 @@ class About(BaseModel):
     limits: Limits
 
 
-class WordVector(BaseModel):
+class WordWithConfidence(BaseModel):
     word: str
+    confidence: float | None = Field(
+        description="The expected cosine of the vector and the one the word would have had as a training word, 0 to 1; "
+        "null if the model has no confidence."
+    )
+
+
+class Confidence(BaseModel):
+    """A word and how far to trust its vector: its expected cosine with the one of a training word, 0 to 1."""
+
+    word: str
+    confidence: float
+
+
+class WordVector(WordWithConfidence):
     vector: list[float]
 
 
@@ -95,10 +110,9 @@ class Neighbor(BaseModel):
     cosine: float
 
 
-class WordWithNeighbors(BaseModel):
+class WordWithNeighbors(WordWithConfidence):
     """A word and the training words nearest to it; an empty list if it has no vector."""
 
-    word: str
     neighbors: list[Neighbor]
 
 

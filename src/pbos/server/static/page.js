@@ -114,10 +114,13 @@ async function showWord() {
 }
 
 function showExplained() {
-  const { word, coverage, entropy, known, segmentations, neighbors } = explained;
+  const { word, confidence, coverage, entropy, known, segmentations, neighbors } = explained;
   const direction = directionOf(word);
   showSummary();
   showLattice();
+  $("trust").hidden = confidence === null;
+  $("confidence").textContent = (confidence ?? 0).toFixed(2);
+  $("trust").querySelector(".fill").style.width = `${100 * (confidence ?? 0)}%`;
   $("coverage").textContent = `${Math.round(100 * coverage)}%`;
   $("entropy").textContent = entropy.toFixed(2);
   $("known").textContent = known ? "yes" : "no";
