@@ -13,7 +13,8 @@ import samples
 import pbos
 from pbos import InputError, PbosWarning, WordVectors
 from pbos.settings import PRESETS
-from pbos.solvers import LAMS, Ridge
+from pbos.solvers import Ridge
+from pbos.tuning import LAMS
 
 PAPER = ["pbos", "pbos-n", "bos"]
 
@@ -146,9 +147,10 @@ def test_a_mapped_file_is_not_copied(limit, tmp_path, monkeypatch):
         return solve(self, targets, *arguments, **options)
 
     monkeypatch.setattr(Ridge, "solve", record)
+    plain = {"lam": 0.01, "reliability": "even", "confidence": False}  # nothing is held out to choose by
     for source in (tmp_path / "v", WordVectors.read(tmp_path / "v")):
         received.clear()
-        model = pbos.train(source, limit=limit, lam=0.01)
+        model = pbos.train(source, limit=limit, **plain)
         (targets,) = received
         assert np.array_equal(targets, given.vectors[:limit])
         base = targets
@@ -156,7 +158,7 @@ def test_a_mapped_file_is_not_copied(limit, tmp_path, monkeypatch):
             base = base.base
         assert isinstance(base, np.memmap)
         assert np.shares_memory(targets, base)
-        assert np.array_equal(model.embed(given.words), pbos.train(given, limit=limit, lam=0.01).embed(given.words))
+        assert np.array_equal(model.embed(given.words), pbos.train(given, limit=limit, **plain).embed(given.words))
 
 
 def test_loss_falls_and_is_reported(real):
@@ -182,7 +184,10 @@ def test_held_out_words_are_not_trained_on(real, preset):
     composed, given = model.embed(hidden), np.array([vectors[word] for word in hidden])
     norms = np.linalg.norm(composed, axis=1) * np.linalg.norm(given, axis=1)
     cosines = np.divide((composed * given).sum(axis=1), norms, out=np.zeros(15), where=norms > 0)
-    assert model.info["training"]["heldout_cosine"] == pytest.approx(cosines.mean(), abs=1e-4)
+    training = model.info["training"]
+    assert training["heldout_cosine"] == pytest.approx(cosines.mean(), abs=1e-4)
+    assert training["heldout_cosine_frequent"] == pytest.approx(cosines[:5].mean(), abs=1e-4)  # most frequent first
+    assert training["heldout_cosine_rare"] == pytest.approx(cosines[-5:].mean(), abs=1e-4)
 
 
 def test_min_vector_words_keeps_subwords_of_enough_words(real):
@@ -260,11 +265,14 @@ OTHERS = ("hi-low", "slowest", "nana", "readers", "-", "हि", "Ω", "high-ray
 
 
 class ByHand:
-    """The default preset from dictionaries: probabilities, weights, merged columns, and a dense solution."""
+    """The default preset from dictionaries: probabilities, weights, merged columns, a dense solution, own vectors."""
 
-    def __init__(self, words, targets, lam, max_vectors=None):
+    def __init__(self, words, targets, lam, share=None, own_share=None, max_vectors=None):
         self.texts = [oracle.written(word, True, True)[0] for word in words]
-        self.targets, self.lam = targets, lam
+        self.targets, self.lam, self.own_share = targets, lam, own_share
+        ranks = np.arange(1, len(words) + 1)
+        self.reliability = 1 / (1 + ranks / (int(share * len(words)) + 1)) if share else np.ones(len(words))
+        self.reliability /= self.reliability.mean()
         table = oracle.count(dict.fromkeys(self.texts, 1.0))
         for subword in table:
             if len(subword) > 1 and sum(subword in text for text in self.texts) < 2:
@@ -275,6 +283,8 @@ class ByHand:
             best = set(np.argsort(-squares)[:max_vectors].tolist())
             kept = {subword for subword, row in self.rows.items() if row in best}
             self.fit({s: p for s, p in self.table.items() if s in kept or len(s) == 1}, kept)
+        if own_share is not None:
+            self.keep_own_vectors()
 
     def fit(self, table, with_vector):
         total = sum(table.values())
@@ -282,14 +292,27 @@ class ByHand:
         self.table = oracle.em(dict.fromkeys(self.texts, 1.0), table, 2, 0.01)
         groups = defaultdict(list)
         for subword in with_vector:
-            groups[tuple(subword in text for text in self.texts)].append(subword)
+            whole = self.own_share is not None and subword in self.texts
+            groups[tuple(subword in text for text in self.texts), whole].append(subword)
         self.rows = {subword: row for row, group in enumerate(groups.values()) for subword in group}
         self.matrix = np.array([self.weigh(text) for text in self.texts])
         penalty = np.zeros(len(groups))
         for subword, row in self.rows.items():
             penalty[row] += (4 if subword[0] == "<" else 1) * (2 if subword[-1] == ">" else 1)
-        left = self.matrix.T @ self.matrix + self.lam * np.diag(penalty)
-        self.vectors = np.linalg.solve(left, self.matrix.T @ self.targets)
+        weighted = self.matrix.T * self.reliability
+        left = weighted @ self.matrix + self.lam * np.diag(penalty)
+        self.vectors = np.linalg.solve(left, weighted @ self.targets)
+
+    def keep_own_vectors(self):
+        """Give words s + share (v - s), where s is the sum of what they share with others."""
+        shared = (self.matrix > 0).sum(axis=0) > 1
+        for text, row, given in zip(self.texts, self.matrix, self.targets, strict=True):
+            own = self.rows.get(text)
+            if own is not None and not shared[own]:
+                composed = row[shared] @ self.vectors[shared]
+                wanted = composed + self.own_share * (given - composed)
+                self.vectors[own] = 0
+                self.vectors[own] = (wanted - row @ self.vectors) / row[own]
 
     def weigh(self, text):
         row = np.zeros(max(self.rows.values()) + 1)
@@ -302,10 +325,12 @@ class ByHand:
 
 
 @pytest.mark.parametrize(("max_vectors", "lam"), [(None, 0.01), (40, 0.01), (12, 0.001), (1, 0.1)])
-def test_the_default_equals_the_textbook(max_vectors, lam, tight):
+@pytest.mark.parametrize(("share", "own_share"), [(None, None), (0.3, None), (None, 1.0), (0.1, 0.25), (None, 0.0)])
+def test_the_default_equals_the_textbook(max_vectors, lam, share, own_share, tight):
     targets = np.random.default_rng(2).normal(size=(len(WORDS), 5)).astype(np.float32)
-    expected = ByHand(WORDS, targets, lam, max_vectors)
-    model = pbos.train((WORDS, targets), lam=lam, max_vectors=max_vectors, round_probs=False)
+    expected = ByHand(WORDS, targets, lam, share, own_share, max_vectors)
+    settings = {"reliability": share or "even", "own_share": "fitted" if own_share is None else own_share}
+    model = pbos.train((WORDS, targets), lam=lam, max_vectors=max_vectors, round_probs=False, **settings)
     probs, rows = probs_of(model), rows_of(model)
     assert {s for s, p in expected.table.items() if p > 0} <= probs.keys()
     assert probs == pytest.approx({s: expected.table.get(s, 0) for s in probs}, rel=1e-4, abs=1e-37)
@@ -328,36 +353,39 @@ def test_rounded_probabilities_are_near_and_few(real):
         assert rounded[subword] == pytest.approx(max(p, least) if p else 0, rel=0.06), subword
 
 
-def test_lam_and_the_values_tried_are_reported(real, tmp_path):
+def test_what_was_chosen_and_tried_is_reported(real, tmp_path):
     vectors, _ = real
     model = pbos.train(vectors)
     training = model.info["training"]
-    assert list(training["lams"]) == [f"{lam:g}" for lam in LAMS]
-    assert f"{training['lam']:g}" in training["lams"]
-    assert model.info["lam"] == "auto"
+    assert {"0.003", "0.001", "0.01", "0.1", "0.03"} & training["tried"].keys()
+    assert (training["lam"] in LAMS, training["reliability"], training["own_share"]) == (True, "even", 1.0)
+    assert f"{training['lam']:g}" in training["tried"]
+    assert {model.info[name] for name in ("lam", "reliability", "own_share")} == {"auto"}
     assert 0 <= training["residual"] <= 0.02
     model.save(tmp_path / "m")
     config = json.loads((tmp_path / "m" / "config.json").read_text(encoding="utf-8"))
     assert config["info"]["training"] == training
     card = (tmp_path / "m" / "README.md").read_text(encoding="utf-8").splitlines()
-    tried = ", ".join(f"{lam}: {score}" for lam, score in training["lams"].items())
-    for line in (f"lam: {training['lam']}", f"residual: {training['residual']}", "seed: 0", "solver: ridge"):
+    tried = "; ".join(f"{name}: {score}" for name, score in training["tried"].items())
+    facts = f"lam: {training['lam']}", f"residual: {training['residual']}", "seed: 0", "solver: ridge"
+    for line in (*facts, "reliability: even", "own_share: 1.0"):
         assert card.count(f"- {line}") == 1
-    assert f"- cosine of held-out words by lam: {tried}" in card
+    assert f"- cosine of held-out words by lam, reliability: {tried}" in card
 
 
-def test_a_given_lam_is_used_and_nothing_tried(real):
+def test_given_settings_are_used_and_nothing_tried(real):
     vectors, _ = real
-    model = pbos.train(vectors, lam=2)
-    assert model.info["training"]["lam"] == 2
-    assert "lams" not in model.info["training"]
+    model = pbos.train(vectors, lam=2, reliability=0.2, own_share=0.5)
+    training = model.info["training"]
+    assert (training["lam"], training["reliability"], training["own_share"]) == (2, 0.2, 0.5)
+    assert "tried" not in training
     assert "by lam" not in model.card()
 
 
 def test_one_word_is_enough():
     model = pbos.train((["ab"], np.array([[3.0, 4.0]])))
-    assert model["ab"] / np.linalg.norm(model["ab"]) == pytest.approx([0.6, 0.8])
-    assert model.info["training"]["lam"] == min(LAMS)
+    assert model["ab"] == pytest.approx([3, 4])
+    assert "tried" not in model.info["training"]
 
 
 @pytest.mark.parametrize("solver", ["ridge", "sgd"])
@@ -380,7 +408,7 @@ def test_without_boundaries(real):
 @pytest.mark.parametrize("settings", [{}, {"weighting": "uniform"}, {"min_len": 2, "max_len": 4}])
 def test_subwords_share_a_vector_if_the_same_words_contain_them(real, settings):
     vectors, _ = real
-    model = pbos.train(vectors, lam=1, **settings)
+    model = pbos.train(vectors, lam=1, own_share="fitted", **settings)
     texts = [oracle.written(word, True, True)[0] for word in vectors.words]
     words_with = {subword: frozenset(i for i, t in enumerate(texts) if subword in t) for subword in rows_of(model)}
     assert all(words_with.values())
@@ -404,7 +432,7 @@ def test_merging_changes_no_vector_where_subwords_weigh_alike(tight):
     random = np.random.default_rng(1)
     words = sorted({"".join(random.permutation(list("abcdefg"))[: random.integers(2, 6)]) for _ in range(60)})
     targets = random.normal(size=(len(words), 4)).astype(np.float32)
-    settings = {"weighting": "uniform", "lam": 0.02}
+    settings = {"weighting": "uniform", "lam": 0.02, "own_share": "fitted"}
     merged = pbos.train((words, targets), **settings)
     apart = pbos.train((words, targets), merge=False, **settings)
     assert len(merged.subword_vectors) < len(apart.subword_vectors)

@@ -185,7 +185,8 @@ class Subwords:
             )
             return confidence.features(composed, found, n_subwords, lengths)
 
-        return np.concatenate(map_chunks(chunk_features, len(words), threads))
+        none = confidence.features(np.zeros((0, vectors.dims)), np.zeros((0, evidence.shape[1])), [], [])
+        return np.concatenate([none, *map_chunks(chunk_features, len(words), threads)])
 
     def segment(self, words: list[str], n: int, threads: int | None = None) -> list[list[Segmentation]]:
         """Return the n most probable segmentations of each word, best first."""

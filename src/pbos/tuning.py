@@ -149,7 +149,7 @@ def choose(
     for other in shares[1:]:
         gained = cosines_of(lams[at], other) - cosines_of(lams[at], share)
         error = np.sqrt(parts**2 @ (gained - parts @ gained) ** 2)
-        if parts @ gained <= error:
+        if parts @ gained <= error or len(goal) == 1:
             break
         share = other
     at = climb(at, share)
