@@ -114,9 +114,7 @@ def score_parts(counts, hidden):
     return (1 / hidden.sum() + trust / trust.sum()) / 2
 
 
-@pytest.mark.parametrize(
-    ("tail", "shuffled", "weighs"), [(0.0, False, False), (6.0, False, True), (6.0, True, False)]
-)
+@pytest.mark.parametrize(("tail", "shuffled", "weighs"), [(0.0, False, False), (6.0, False, True), (6.0, True, False)])
 @pytest.mark.parametrize("dims", [12, 40])
 def test_the_choice_is_that_of_brute_force(tail, shuffled, weighs, dims):
     """A table with a noisy tail weighs words; one without noise by rank, or in random order, does not."""

@@ -57,6 +57,11 @@ class Confidence:
         """Return the arrays by the names that model files use."""
         return {f"confidence.{one.name}": getattr(self, one.name) for one in fields(self)}
 
+    @property
+    def n_features(self) -> int:
+        """The number of features of a word."""
+        return int(self.evidence.shape[1]) + 4
+
     def rows(self, keep: npt.NDArray[np.integer[Any]]) -> Confidence:
         """Return the confidence of a model with some of the subword vectors."""
         return replace(self, evidence=self.evidence[keep])

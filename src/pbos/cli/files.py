@@ -31,8 +31,12 @@ from pbos.errors import InputError
 from pbos.settings import DTYPES, Preset
 from pbos.vectors import FORMATS
 
-SOLVER_REPORT = ("losses", "lam", "reliability", "own_share", "tried", "iterations", "residual")  # what `solver_facts` describes
-OTHER_SETTINGS = {"ridge": ("unit_length", "epochs", "lr"), "sgd": ("lam",)}  # which a solver does not use
+# what `solver_facts` describes
+SOLVER_REPORT = ("losses", "lam", "reliability", "own_share", "tried", "iterations", "residual")
+OTHER_SETTINGS = {  # which a solver does not use
+    "ridge": ("unit_length", "epochs", "lr"),
+    "sgd": ("lam", "reliability", "own_share", "confidence"),
+}
 FormatOption = Annotated[str | None, one_of(FORMATS, "The format, if the name does not determine it.")]
 OutputOption = Annotated[Path, typer.Option("-o", "--output", metavar="FOLDER", help="Where to save the model.")]
 
