@@ -318,6 +318,16 @@ def vectors(tmp_path):
     return "v.vec"
 
 
+def test_settings_that_are_a_number_or_a_word(run, vectors):
+    options = ("--reliability", "0.2", "--own-share", "fitted", "--lam", "0.5", "--no-confidence")
+    assert run("train", vectors, "-o", "new", *options)[0] == 0
+    info = pbos.load("new").info
+    assert [info[name] for name in ("reliability", "own_share", "lam", "confidence")] == [0.2, "fitted", 0.5, False]
+    code, _, err = run("train", vectors, "-o", "new", "--own-share", "2")
+    assert code == 2
+    assert 'own_share must be a number from 0 to 1, "auto" or "fitted", got 2' in err
+
+
 def test_train_info_compress(run, vectors, counts):
     code, out, err = run("train", vectors, "-c", counts, "-o", "new", "--heldout", "0.2", "--dtype", "float16")
     assert (code, out) == (0, "")

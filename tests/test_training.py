@@ -4,6 +4,7 @@ import filecmp
 import functools
 import json
 from collections import defaultdict
+from dataclasses import replace
 
 import numpy as np
 import oracle
@@ -12,9 +13,11 @@ import samples
 
 import pbos
 from pbos import InputError, PbosWarning, WordVectors
+from pbos.fitting import System, keep_own_vectors, own_share
 from pbos.settings import PRESETS
 from pbos.solvers import Ridge
 from pbos.tuning import LAMS
+from pbos.weights import Weights
 
 PAPER = ["pbos", "pbos-n", "bos"]
 
@@ -400,6 +403,154 @@ def test_without_boundaries(real):
     vectors, _ = real
     model = pbos.train(vectors, boundaries=False, lam=1)
     assert not any(mark in subword for subword in model.index.strings() for mark in "<>")
+
+
+# Own vectors ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"merge": False}, {"weighting": "posterior", "min_prob_words": 1}, {"reliability": 0.1}]
+)
+@pytest.mark.parametrize("share", [0.0, 0.25, 1.0])
+def test_training_words_keep_a_share_of_their_vectors(real, share, settings, monkeypatch):
+    """Words are s + share (v - s), with s composed of the subwords that other training words have too."""
+    monkeypatch.setattr("pbos.fitting.BLOCK", 32)
+    vectors, _ = real
+    fitted, model = (pbos.train(vectors, lam=0.01, own_share=own, **settings) for own in ("fitted", share))
+    texts = [oracle.written(word, True, True)[0] for word in vectors.words]
+    n_words = {subword: sum(subword in text for text in texts) for subword in rows_of(model)}
+    trained = model.subword_vectors.to_float32()
+    kept = 0
+    for word, text in zip(vectors.words, texts, strict=True):
+        own = dict(model.weights(word))
+        if text not in own or own[text] < 1e-3 or n_words[text] > 1:
+            continue
+        shared = sum(weight * trained[rows_of(model)[s]] for s, weight in own.items() if n_words[s] > 1)
+        assert model[word] == pytest.approx(shared + share * (vectors[word] - shared), abs=2e-4), word
+        kept += 1
+    assert kept > (50 if settings.get("weighting") == "posterior" else 140)
+    if settings == {"merge": False}:  # the vectors that words share are those of the regression
+        rows = [row for subword, row in rows_of(model).items() if n_words[subword] > 1]
+        assert np.array_equal(trained[rows], fitted.subword_vectors.to_float32()[rows])
+
+
+def test_a_share_of_1_gives_the_given_vectors_back(real):
+    vectors, _ = real
+    model = pbos.train(vectors)
+    assert model.info["training"]["own_share"] == 1.0
+    for word, vector in zip(vectors.words, vectors.vectors, strict=True):
+        if not any(word in other.replace("'", "-").split("-") for other in vectors.words if other != word):
+            assert model[word] == pytest.approx(vector, abs=1e-4), word
+
+
+def test_parts_of_other_words_stay_as_they_are():
+    """`car` has no vector for itself alone, because `car-bomb` contains <car> too."""
+    words = ["car", "bomb", "car-bomb", "cart", "bombs", "tar"]
+    targets = np.random.default_rng(0).normal(size=(6, 4)).astype(np.float32)
+    settings = {"lam": 0.1, "reliability": "even"}
+    fitted = pbos.train((words, targets), **settings, own_share="fitted", merge=False)
+    model = pbos.train((words, targets), **settings, own_share=1.0, merge=False)
+    for word, vector in zip(words, targets, strict=True):
+        expected = fitted[word] if word in ("car", "bomb") else vector
+        assert model[word] == pytest.approx(expected, abs=1e-5), word
+
+
+@pytest.mark.parametrize(
+    "settings", [{"max_len": 4}, {"min_vector_words": 2}, {"min_len": 6, "max_len": 7}, {"max_vectors": 60}]
+)
+def test_words_may_have_no_vector_of_their_own(real, settings):
+    vectors, _ = real
+    model = pbos.train(vectors, own_share=1.0, **settings)
+    texts = [oracle.written(word, True, True)[0] for word in vectors.words]
+    assert not set(texts) <= rows_of(model).keys()
+    assert np.isfinite(model.embed([*vectors.words, "unheard-of"])).all()
+
+
+@pytest.mark.parametrize("weight", [1e-3, 1e-5, 1e-30, 0.0])
+def test_a_tiny_weight_gives_no_huge_vector(weight):
+    """Column 0 is shared, column 1 + i is the whole word i, which for one word hardly counts."""
+    weights = Weights(
+        np.array([0, 2, 4]), np.array([0, 1, 0, 2], np.int32), np.array([1, 0.5, 1, weight], np.float32), 3
+    )
+    targets = np.array([[1, 2], [3, 4]], np.float32)
+    system = System(None, ["a", "b"], weights, np.ones(3), np.array([1, 2]), targets, np.ones(2))
+    vectors = np.array([[1, 1], [7, 7], [7, 7]], np.float32)
+    keep_own_vectors(system, vectors, 1.0)
+    assert vectors[0].tolist() == [1, 1]
+    assert vectors[1].tolist() == [0, 2]
+    assert vectors[2] == pytest.approx([2000, 3000] if weight == 1e-3 else [7, 7])
+
+
+@pytest.mark.parametrize("n_words", [1, 30_000, 30_001, 100_000, 317_730])
+def test_the_automatic_share(n_words):
+    expected = min(1, (30_000 / n_words) ** 0.5)
+    assert own_share(PRESETS["default"], n_words) == pytest.approx(expected, abs=1e-4)
+    assert own_share(replace(PRESETS["default"], own_share=0.3), n_words) == 0.3
+
+
+# Odd tables -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_words", [1, 2, 9, 10, 11, 1010])
+@pytest.mark.parametrize("kind", ["random", "equal", "zeros", "one dimension", "some zeros"])
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_any_table_can_be_trained_on(n_words, kind):
+    words = [f"{'bcdfghklmn'[i % 10]}{'aeiou'[i // 10 % 5]}{i // 7}" for i in range(n_words)]
+    targets = np.random.default_rng(0).normal(size=(n_words, 1 if kind == "one dimension" else 6))
+    if kind in ("equal", "zeros"):
+        targets[:] = 0.7 * (kind == "equal")
+    if kind == "some zeros":
+        targets[::2] = 0
+    model = pbos.train((words, targets))
+    others = ["bab", "ba1-ba2", "x", "Ω"]
+    assert np.isfinite(model.embed([*words, *others])).all()
+    assert model.embed(words) == pytest.approx(targets, abs=1e-3)
+    if n_words > 1000:
+        assert np.isfinite(model.confidence(others)).all()
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"preset": "bos", "solver": "ridge", "confidence": True},
+        {"preset": "bos", "solver": "ridge", "reliability": "auto", "own_share": "auto"},
+        {"preset": "pbos", "solver": "ridge", "boundaries": True, "own_share": 1.0, "confidence": True},
+        {"boundaries": False},
+        {"reliability": 0, "own_share": 0},
+        {"reliability": 1, "lam": 0.01},
+        {"counts": {"the": 0, "of": 5, "and": 2}},
+    ],
+)
+@pytest.mark.filterwarnings("ignore:only 3 of")
+def test_unusual_settings(settings):
+    vectors = samples.english_vectors(1050, 8)
+    counts = settings.pop("counts", None)
+    model = pbos.train(vectors, counts, **settings)
+    words = [*vectors.words, "unheard-of", "Ω"]
+    assert np.isfinite(model.embed(words)).all()
+    if model.info["confidence"]:
+        assert np.isfinite(model.confidence(words)).all()
+
+
+def test_the_order_of_words_matters_only_if_it_says_something(small_vectors):
+    """Noise that grows with the rank is found; in a random order, all words count the same."""
+    random = np.random.default_rng(0)
+    noise = random.normal(size=small_vectors.vectors.shape) * small_vectors.vectors.std()
+    noisy = small_vectors.vectors + noise * np.sqrt(np.arange(len(small_vectors)) / 200)[:, None]
+    mixed = random.permutation(len(noisy))
+    words = np.array(small_vectors.words, object)
+    settings = {"confidence": False, "own_share": 0.0}
+    found = [
+        pbos.train(table, counts, **settings).info["training"]["reliability"]
+        for table, counts in (
+            ((words.tolist(), noisy), None),
+            ((words[mixed].tolist(), noisy[mixed]), None),
+            ((words[mixed].tolist(), noisy[mixed]), dict(zip(words, 1 / np.arange(1, 2001), strict=True))),
+        )
+    ]
+    assert found[0] != "even"
+    assert found[1] == "even"
+    assert found[2] != "even"  # counts say it, whatever the order
 
 
 # Merging --------------------------------------------------------------------------------------------------------------
