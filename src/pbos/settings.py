@@ -111,10 +111,10 @@ class Preset(Spelling):
     )
     own_share: float | Literal["auto", "fitted"] = setting(
         "fitted",
-        "Ridge: how much a training word keeps of its own vector, beyond what the subwords say that it shares with "
-        "others, 0 to 1; auto is less the more words there are, fitted is what the solver gives.",
+        "Ridge: how much of its own vector a training word keeps, 0 to 1; the rest comes from the subwords that it "
+        "shares with others. auto is less the more words there are, fitted is what the solver gives.",
     )
-    confidence: bool = setting(False, "Ridge: fit the confidence to held-out words.")
+    confidence: bool = setting(False, "Ridge: learn from held-out words how far to trust a vector.")
     unit_length: bool = setting(False, "SGD: scale subword vectors to length 1 before summing (PBoS-n).")
     epochs: int = setting(50, "SGD: passes over the words.")
     lr: float = setting(1.0, "SGD: learning rate of the first epoch; epoch e (from 0) uses lr / sqrt(1 + e).")
