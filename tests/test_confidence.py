@@ -13,7 +13,8 @@ from test_storage import change_tensors
 
 import pbos
 from pbos import InputError, ModelError
-from pbos.confidence import Confidence, leverages, products, shared_words, unfitted
+from pbos.confidence import Confidence, products
+from pbos.evidence import leverages, shared_words, unfitted
 from pbos.fitting import without
 from pbos.solvers import Ridge
 
@@ -112,7 +113,7 @@ def leverages_by_hand(matrix, lam, penalty, reliability):
 @pytest.mark.parametrize("with_reliability", [False, True])
 def test_evidence_by_hand(with_reliability, monkeypatch):
     monkeypatch.setattr(Ridge, "solve", tight(Ridge.solve))
-    monkeypatch.setattr("pbos.confidence.BLOCK", 7)
+    monkeypatch.setattr("pbos.evidence.BLOCK", 7)
     random = np.random.default_rng(3)
     matrix = random_matrix(random, words=40, shared=25, private=12, empty_columns=2, empty_words=3)
     weights, n_words = sparse(matrix), (matrix > 0).sum(axis=0)

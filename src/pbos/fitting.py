@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from pbos.arrays import FloatMatrix
-from pbos.confidence import BLOCK, LEAST_HELD_OUT, Confidence, shared_words, unfitted
+from pbos.confidence import Confidence
+from pbos.evidence import BLOCK, shared_words, unfitted
 from pbos.index import SubwordIndex
 from pbos.kernels.compose import compose
 from pbos.progress import progress as progress_bar
@@ -22,6 +23,7 @@ from pbos.text import LEFT, RIGHT, Codes, pack_strings
 from pbos.tuning import LAMS, SHARES, Choice, Words, choose, projection, reliabilities, row_cosines, split
 from pbos.weights import Weights
 
+LEAST_HELD_OUT = 100  # words, to fit a confidence to
 CALIBRATION_DIMS = 48  # enough for the cosines that the confidence is fitted to
 LEAST_WEIGHT = 1e-4  # of a word as a whole; with a smaller one, its vector would be too long
 FULL_SHARE_WORDS = 30_000  # up to so many training words, each keeps all of its own vector
