@@ -34,38 +34,43 @@ CPU_DIMS = 8  # dimensions of the CPU's solution that are kept for comparison
 def prepare(target: Path) -> None:
     """Solve the real system on the CPU, and write its equations and the report."""
     from pbos import WordCounts, WordVectors, cosines
-    from pbos.settings import PRESETS
-    from pbos.solvers import Ridge, choose_lam
+    from pbos.fitting import Run, make_system, tune
+    from pbos.reading import resolved
+    from pbos.settings import Preset
+    from pbos.solvers import Ridge
     from pbos.subword_vectors import SubwordVectors
     from pbos.subwords import Subwords
     from pbos.text import encode
-    from pbos.training import Run, counted_words, held_out_rows, make_index, make_weights, unique_words
+    from pbos.training import counted_words, held_out_rows, make_index, unique_words
 
-    recipe = PRESETS["default"]
-    words, vectors = unique_words(WordVectors.read(DATA / "vectors" / "minilm-en"), recipe)
+    given = WordVectors.read(DATA / "vectors" / "minilm-en")
+    settings = {"reliability": "even", "own_share": "fitted", "confidence": False}  # one plain regression
+    recipe = resolved(Preset.named("default", settings), given.words)
+    words, vectors = unique_words(given, recipe)
     rounded = SubwordVectors(np.array(vectors)).astype("int8")
     vectors = rounded.to_float32()
     hidden = held_out_rows(len(words), 0.05, 0)
     kept = np.setdiff1d(np.arange(len(words)), hidden)
     training_words = [words[i] for i in kept]
     codes, run = encode(training_words, recipe), Run(recipe)
-    index = make_index(counted_words(WordCounts.from_ranks(training_words), training_words, recipe), codes, run)
-    index, weights, penalty = make_weights(index, codes, run)
+    counts = WordCounts.from_ranks(training_words)
+    index = make_index(counted_words(counts, training_words, recipe), codes, run)
+    system = make_system(index, training_words, codes, vectors[kept], counts.counts, run)
     started = time.perf_counter()
-    lam, lams = choose_lam(weights, vectors[kept], penalty)
-    lam_seconds, started = time.perf_counter() - started, time.perf_counter()
-    ridge = Ridge(weights, penalty)
+    choice, _ = tune(system, run)
+    tune_seconds, started = time.perf_counter() - started, time.perf_counter()
+    ridge = Ridge(system.weights, system.penalty)
     prepare_seconds, started = time.perf_counter() - started, time.perf_counter()
-    solution = ridge.solve(vectors[kept], lam)
+    solution = ridge.solve(system.targets, choice.lam)
     seconds = time.perf_counter() - started
-    heldout = Subwords(index, recipe).weights([words[i] for i in hidden])
+    heldout = Subwords(system.index, recipe).weights([words[i] for i in hidden])
     composed = product(heldout.indptr, heldout.indices, heldout.data, solution.vectors)
     cpu = {
-        "lam": lam,
-        "lams": lams,
+        "lam": choice.lam,
+        "tried": choice.scores,
         "report": solution.report,
         "heldout_cosine": float(cosines(composed, vectors[hidden]).mean()),
-        "choose_lam_seconds": lam_seconds,
+        "tune_seconds": tune_seconds,
         "prepare_seconds": prepare_seconds,
         "seconds": seconds,
         "threads": os.cpu_count(),

@@ -202,7 +202,7 @@ def training(words: int, dims: int, threads: int | None, kind: str, model: str) 
     steps = Steps()
     for owner, name, label in (
         (training, "make_index", "index"),
-        (training, "make_weights", "weights"),
+        (training, "make_system", "weights"),
         (solvers.Ridge, "__init__", "equations"),
         (solvers.Ridge, "solve", "solver"),
     ):
@@ -210,9 +210,9 @@ def training(words: int, dims: int, threads: int | None, kind: str, model: str) 
     sizes: list[int] = []  # numbers of weights
     solve = training.solve
 
-    def counted(weights, *arguments):
-        sizes.append(weights.data.size)
-        return solve(weights, *arguments)
+    def counted(system, *arguments):
+        sizes.append(system.weights.data.size)
+        return solve(system, *arguments)
 
     training.solve = counted
     memory_peak()

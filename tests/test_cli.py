@@ -402,21 +402,33 @@ def vectors(tmp_path):
     return "v.vec"
 
 
+def test_settings_that_are_a_number_or_a_word(run, vectors):
+    options = ("--reliability", "0.2", "--own-share", "fitted", "--lam", "0.5", "--no-confidence")
+    assert run("train", vectors, "-o", "new", *options)[0] == 0
+    info = pbos.load("new").info
+    assert [info[name] for name in ("reliability", "own_share", "lam", "confidence")] == [0.2, "fitted", 0.5, False]
+    code, _, err = run("train", vectors, "-o", "new", "--own-share", "2")
+    assert code == 2
+    assert 'own_share must be a number from 0 to 1, "auto" or "fitted", got 2' in err
+
+
 def test_train_info_compress(run, vectors, counts):
     code, out, err = run("train", vectors, "-c", counts, "-o", "new", "--heldout", "0.2", "--dtype", "float16")
     assert (code, out) == (0, "")
     assert err.splitlines()[0].startswith("pbos: saved to new: 4 words, ")
-    assert re.search(r"mean cosine of 1 held-out words: -?\d\.\d{3}", err)
+    number = r"-?\d\.\d{3}"
+    thirds = rf"\(the most frequent third {number}, the rarest {number}\)"
+    assert re.search(rf"mean cosine of 1 held-out words: {number} {thirds}", err)
     settings = pbos.load("new").info
     assert (settings["preset"], settings["solver"], settings["lam"]) == ("default", "ridge", "auto")
     assert pbos.load("new").subword_vectors.dtype == "float16"
     training = settings["training"]
     residual = f"{training['residual']:.3g} after {training['iterations']} iterations"
-    tried = ", ".join(f"{lam}: {score:.3f}" for lam, score in training["lams"].items())
     facts = {
         "lam": f"{training['lam']:g}",
         "residual": residual,
-        "cosine of held-out words by lam": tried,
+        "reliability": "even",
+        "own_share": "1.0",
     }
     for name, value in facts.items():
         assert f"pbos: {name}: {value}\n" in err
@@ -424,7 +436,7 @@ def test_train_info_compress(run, vectors, counts):
     assert code == 0
     shown = dict(re.split(r"  +", line, maxsplit=1) for line in out.splitlines())
     assert shown.items() >= {**facts, "words": "4", "preset": "default", "solver": "ridge", "dims": "3"}.items()
-    assert not shown.keys() & {"epochs", "lr", "unit_length", "lams", "losses", "iterations", "training"}
+    assert not shown.keys() & {"epochs", "lr", "unit_length", "tried", "losses", "iterations", "training"}
     _, out, _ = run("info", "-m", "new", "--json")
     assert json.loads(out) == pbos.load("new").config()
     code, _, err = run(

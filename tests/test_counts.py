@@ -86,6 +86,12 @@ def test_from_mapping():
         WordCounts.from_mapping({1: 2})
 
 
+def test_the_counts_of_words():
+    counts = WordCounts.from_mapping({"high": 3, "low": 0.5, "slow": 0})
+    assert counts.of_words(["low", "lower", "high", "slow", "low"]).tolist() == [0.5, 0, 3, 0, 0.5]
+    assert counts.of_words([]).shape == (0,)
+
+
 def test_from_ranks():
     assert list(WordCounts.from_ranks(["the", "of", "and", "to"])) == [
         ("the", 1),

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,12 +18,14 @@ from test_solvers import (
     random_matrix,
     residual_by_hand,
     sparse,
+    system_of,
     tight,
 )
 
 import pbos
 from pbos import InputError, PbosWarning, gpu
-from pbos.solvers import Ridge, choose_lam
+from pbos.fitting import tune
+from pbos.solvers import Ridge
 
 torch = pytest.importorskip("torch")
 
@@ -65,15 +68,17 @@ def cuda_is_the_cpu(monkeypatch):
 @pytest.mark.parametrize("shape", MATRICES)
 @pytest.mark.parametrize("dims", [1, 5, 130])
 @pytest.mark.parametrize("with_penalty", [False, True])
-def test_it_is_the_dense_solution(shape, dims, with_penalty):
+@pytest.mark.parametrize("with_reliability", [False, True])
+def test_it_is_the_dense_solution(shape, dims, with_penalty, with_reliability):
     random = np.random.default_rng(7)
     matrix = random_matrix(random, **MATRICES[shape])
     targets = random.normal(size=(len(matrix), dims)).astype(np.float32)
     penalty = random.uniform(0.5, 8, matrix.shape[1]) if with_penalty else None
-    ridge = Ridge(sparse(matrix), penalty)
+    reliability = random.uniform(0.2, 3, len(matrix)) if with_reliability else None
+    ridge = Ridge(sparse(matrix), penalty, reliability)
     for lam in (30.0, 3.0, 0.1):
         solution = ridge.solve(targets, lam, device="cpu", **TIGHT)
-        assert_near(solution.vectors, dense_ridge(matrix, targets, lam, penalty))
+        assert_near(solution.vectors, dense_ridge(matrix, targets, lam, penalty, reliability))
         assert type(solution.vectors) is np.ndarray
         assert solution.vectors.dtype == np.float32
         assert solution.report["residual"] <= 1e-6
@@ -162,17 +167,20 @@ def test_the_equations_are_moved_once(real, monkeypatch):
     weights, penalty, targets = real
     made = []
     monkeypatch.setattr(gpu, "DeviceRidge", lambda moved=gpu.DeviceRidge, **given: made.append(given) or moved(**given))
-    choose_lam(weights, targets, penalty, device=torch.device("cpu"))
+    ridge = Ridge(weights, penalty)
+    for lam in (0.1, 0.01):
+        ridge.solve(targets, lam, device=torch.device("cpu"))
     assert len(made) == 1
 
 
-def test_lam_is_chosen_as_on_the_cpu(real, monkeypatch):
+def test_settings_are_chosen_as_on_the_cpu(monkeypatch):
     monkeypatch.setattr(Ridge, "solve", tight(Ridge.solve))
-    weights, penalty, targets = real
-    expected, scores = choose_lam(weights, targets, penalty)
-    found, found_scores = choose_lam(weights, targets, penalty, device="cpu")
-    assert found == expected
-    assert found_scores == pytest.approx(scores, abs=1e-3)
+    system, run = system_of(300, 40)
+    expected, _ = tune(system, run)
+    found, _ = tune(system, replace(run, device="cpu"))
+    assert len(expected.scores) > 3
+    assert (found.lam, found.share) == (expected.lam, expected.share)
+    assert found.scores == pytest.approx(expected.scores, abs=1e-3)
 
 
 def test_transposing():

@@ -62,8 +62,16 @@ def test_a_preset_with_changes():
 def test_without_boundaries_the_settings_that_need_them_are_dropped():
     spelling = Preset.named("default", {"boundaries": False}).spelling
     assert (spelling.inner_boundaries, spelling.start_weight, spelling.end_weight) == (False, 1, 1)
+    assert Preset.named("default", {"boundaries": False}).own_share == "fitted"
     with pytest.raises(InputError, match=MARKS_NEED_BOUNDARIES):
         Preset.named("default", {"boundaries": False, "start_weight": 2.0})
+
+
+def test_with_sgd_the_settings_of_ridge_regression_are_dropped():
+    preset = Preset.named("default", {"solver": "sgd"})
+    assert (preset.reliability, preset.own_share, preset.confidence) == ("even", "fitted", False)
+    with pytest.raises(InputError, match="confidence need"):
+        Preset.named("default", {"solver": "sgd", "confidence": True})
 
 
 @pytest.mark.parametrize(
@@ -122,6 +130,19 @@ def test_bad_spelling_settings(settings, message):
         ({"lam": float("inf")}, 'lam must be a number above 0, or "auto", got inf'),
         ({"lam": "best"}, "lam must be a number above 0, or \"auto\", got 'best'"),
         ({"lam": None}, 'lam must be a number above 0, or "auto", got None'),
+        ({"reliability": -0.1}, 'reliability must be a number from 0 to 1, "auto" or "even", got -0.1'),
+        ({"reliability": float("inf")}, 'reliability must be a number from 0 to 1, "auto" or "even", got inf'),
+        ({"reliability": "fitted"}, 'reliability must be a number from 0 to 1, "auto" or "even", got \'fitted\''),
+        ({"own_share": 1.1}, 'own_share must be a number from 0 to 1, "auto" or "fitted", got 1.1'),
+        ({"own_share": float("nan")}, 'own_share must be a number from 0 to 1, "auto" or "fitted", got nan'),
+        ({"own_share": None}, 'own_share must be a number from 0 to 1, "auto" or "fitted", got None'),
+        ({"reliability": 0.1}, 'reliability, own_share and confidence need solver="ridge"'),
+        ({"own_share": "auto", "boundaries": True}, 'reliability, own_share and confidence need solver="ridge"'),
+        ({"confidence": True}, 'reliability, own_share and confidence need solver="ridge"'),
+        (
+            {"own_share": 0.5, "solver": "ridge"},
+            "own_share needs boundaries=True: it is the vector of the whole word with its marks",
+        ),
         (
             {"unit_length": True, "solver": "ridge"},
             'unit_length needs solver="sgd": ridge regression needs words that are plain sums',

@@ -9,10 +9,12 @@ import pytest
 import samples
 
 from pbos import InputError
+from pbos.fitting import Run, make_system
+from pbos.reading import resolved
 from pbos.settings import Preset
-from pbos.solvers import SLICE, Ridge, choose_lam, order_of_words, row_cosines, sgd
+from pbos.solvers import SLICE, Ridge, order_of_words, sgd
 from pbos.text import encode
-from pbos.training import Run, counted_words, make_index, make_weights
+from pbos.training import counted_words, make_index
 from pbos.weights import Weights
 
 TIGHT = {"tolerance": 1e-7, "max_iterations": 2000}
@@ -42,10 +44,16 @@ def output_of(code, **environment):
     return subprocess.run(command, env={**os.environ, **environment}, check=True, capture_output=True).stdout
 
 
-def dense_ridge(matrix, targets, lam, penalty=None):
-    """(A'A + lam P) S = A'T."""
+def dense_ridge(matrix, targets, lam, penalty=None, reliability=None):
+    """(A'RA + lam P) S = A'RT."""
     penalty = np.ones(matrix.shape[1]) if penalty is None else penalty
-    return np.linalg.solve(matrix.T @ matrix + lam * np.diag(penalty), matrix.T @ targets.astype(np.float64))
+    weighted = matrix.T if reliability is None else matrix.T * reliability
+    return np.linalg.solve(weighted @ matrix + lam * np.diag(penalty), weighted @ targets.astype(np.float64))
+
+
+def tight(solve):
+    """Ridge.solve to the last digit."""
+    return lambda self, targets, lam, **options: solve(self, targets, lam, **{**options, **TIGHT})
 
 
 def random_matrix(random, words=40, shared=25, private=0, empty_columns=0, empty_words=0, density=0.2):
@@ -75,14 +83,20 @@ MATRICES = {
 }
 
 
+def system_of(n_words, dims, **settings):
+    """The system of English words with the default preset, and its run."""
+    vectors = samples.english_vectors(n_words, dims)
+    run = Run(resolved(Preset.named("default", settings), vectors.words))
+    codes, counts = encode(vectors.words, run.preset), samples.english_counts(n_words)
+    index = make_index(counted_words(counts, vectors.words, run.preset), codes, run)
+    return make_system(index, vectors.words, codes, vectors.vectors, counts.of_words(vectors.words), run), run
+
+
 def equations(n_words, dims, **settings):
     """The weights, penalties and targets of English words, as the default preset has them."""
-    vectors, run = samples.english_vectors(n_words, dims), Run(Preset.named("default", settings))
-    codes = encode(vectors.words, run.preset)
-    counted = counted_words(samples.english_counts(n_words), vectors.words, run.preset)
-    _, weights, penalty = make_weights(make_index(counted, codes, run), codes, run)
-    assert penalty.max() > penalty.min()
-    return weights, penalty, vectors.vectors
+    system, _ = system_of(n_words, dims, **settings)
+    assert system.penalty.max() > system.penalty.min()
+    return system.weights, system.penalty, system.targets
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["apart", "merged"])
@@ -93,15 +107,17 @@ def real(request):
 @pytest.mark.parametrize("shape", MATRICES)
 @pytest.mark.parametrize("dims", [1, 3, 130])
 @pytest.mark.parametrize("with_penalty", [False, True])
-def test_ridge_is_the_dense_solution(shape, dims, with_penalty):
+@pytest.mark.parametrize("with_reliability", [False, True])
+def test_ridge_is_the_dense_solution(shape, dims, with_penalty, with_reliability):
     random = np.random.default_rng(7)
     matrix = random_matrix(random, **MATRICES[shape])
     targets = random.normal(size=(len(matrix), dims)).astype(np.float32)
     penalty = random.uniform(0.5, 8, matrix.shape[1]) if with_penalty else None
-    ridge = Ridge(sparse(matrix), penalty)
+    reliability = random.uniform(0.2, 3, len(matrix)) if with_reliability else None
+    ridge = Ridge(sparse(matrix), penalty, reliability)
     for lam in (3.0, 0.1):
         solution = ridge.solve(targets, lam, **TIGHT)
-        expected = dense_ridge(matrix, targets, lam, penalty)
+        expected = dense_ridge(matrix, targets, lam, penalty, reliability)
         assert_near(solution.vectors, expected)
         assert solution.vectors.dtype == np.float32
         assert solution.report["lam"] == lam
@@ -269,79 +285,3 @@ def test_sgd_runs_as_plain_python_too():
         "print(model.info, model.subword_vectors.values.tolist(), [a.tolist() for a in model.index.arrays])"
     )
     assert output_of(code, NUMBA_DISABLE_JIT="1") == output_of(code)
-
-
-# Choosing lam ---------------------------------------------------------------------------------------------------------
-
-
-def cosines_by_hand(matrix, targets, penalty, grid, seed):
-    """The cosines of held-out words with dense solutions for the others, around their mean, for each lam."""
-    random = np.random.default_rng(seed)
-    n = len(matrix)
-    hidden = random.choice(n, min(max(n // 20, 1), 5000), replace=False)
-    if targets.shape[1] > 32:
-        targets = targets @ np.linalg.qr(random.standard_normal((targets.shape[1], 32)))[0]
-    left = np.setdiff1d(np.arange(n), hidden)
-    cosines, middle = {}, targets[left].mean(axis=0)
-    given = targets[hidden] - middle
-    for lam in grid:
-        words = matrix[hidden] @ dense_ridge(matrix[left], targets[left], lam, penalty) - middle
-        norms = np.linalg.norm(words, axis=1) * np.linalg.norm(given, axis=1)
-        products = (words * given).sum(axis=1)
-        cosines[lam] = np.array([p / norm if norm else 0.0 for p, norm in zip(products, norms, strict=True)])
-    return cosines
-
-
-def chosen_by_hand(cosines):
-    """The smallest lam that is worse than the best by at most the standard error of the difference, word by word."""
-    best = max(cosines, key=lambda lam: cosines[lam].mean())
-    for lam in sorted(cosines):
-        lost = cosines[best] - cosines[lam]
-        if lost.mean() <= np.sqrt(np.mean((lost - lost.mean()) ** 2) / lost.size):
-            return lam
-
-
-@pytest.mark.parametrize("dims", [8, 32, 60])
-@pytest.mark.parametrize("seed", [0, 1])
-def test_lam_is_chosen_on_held_out_words(dims, seed, monkeypatch):
-    monkeypatch.setattr(Ridge, "solve", tight(Ridge.solve))
-    random = np.random.default_rng(dims)
-    matrix = random_matrix(random, words=200, shared=60, private=50, empty_words=3)
-    targets = matrix @ random.normal(size=(matrix.shape[1], dims)) + random.normal(size=(200, dims)) * 2
-    penalty = random.uniform(0.5, 4, matrix.shape[1])
-    targets = targets.astype(np.float32)
-    tried = {}
-    grid = (10.0, 3.0, 1.0, 0.3, 0.1, 0.03)
-    best, scores = choose_lam(sparse(matrix), targets, penalty, grid=grid, seed=seed, on_try=tried.__setitem__)
-    cosines = cosines_by_hand(matrix, targets, penalty, grid, seed)
-    expected = {lam: one.mean() for lam, one in cosines.items()}
-    assert tried == pytest.approx(expected, abs=1e-5)
-    assert scores == pytest.approx({f"{lam:g}": score for lam, score in expected.items()}, abs=6e-5)
-    assert best == chosen_by_hand(cosines)
-
-
-def tight(solve):
-    return lambda self, targets, lam, **options: solve(self, targets, lam, **options, **TIGHT)
-
-
-def test_the_usual_tolerance_is_enough_to_choose_by(real):
-    weights, penalty, targets = real
-    grid = (0.3, 0.01, 0.001)
-    best, scores = choose_lam(weights, targets, penalty, grid=grid, seed=3)
-    cosines = cosines_by_hand(dense(weights), targets.astype(np.float64), penalty, grid, 3)
-    assert list(scores) == ["0.3", "0.01", "0.001"]
-    assert scores == pytest.approx({f"{lam:g}": one.mean() for lam, one in cosines.items()}, abs=0.02)
-    assert best == chosen_by_hand(cosines)
-
-
-def test_held_out_words_may_have_no_vector():
-    targets = np.array([[1, 0], [-1, 0], [0, 1], [0, -1]], np.float32)
-    best, scores = choose_lam(sparse(np.zeros((4, 2))), targets, grid=(2.0, 1.0, 3.0))
-    assert best == 1  # the smallest, since none is better
-    assert len(set(scores.values())) == 1
-
-
-def test_cosines_of_rows():
-    left = np.array([[1, 0], [3, 4], [0, 0], [1, 1]], np.float32)
-    right = np.array([[0, 2], [6, 8], [1, 1], [-2, -2]], np.float32)
-    assert row_cosines(left, right) == pytest.approx([0, 1, 0, -1])

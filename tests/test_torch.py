@@ -267,6 +267,8 @@ def test_new_tokens_get_what_pbos_gives_for_their_spelling(style):
     np.testing.assert_allclose(found.numpy(), expected, atol=1e-4)
     plain = init_embeddings(matrix, new, vocabulary, lam=0.1)
     assert torch.equal(plain, found)
+    mixed = dict(sorted(vocabulary.items()))  # rows, not places in the dictionary, are in order of frequency
+    assert torch.equal(init_embeddings(matrix, new, mixed, lam=0.1), found)
 
 
 def test_new_tokens_come_in_the_type_of_the_embeddings_and_may_say_nothing():

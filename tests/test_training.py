@@ -4,6 +4,7 @@ import filecmp
 import functools
 import json
 from collections import defaultdict
+from dataclasses import replace
 
 import numpy as np
 import oracle
@@ -12,8 +13,11 @@ import samples
 
 import pbos
 from pbos import InputError, PbosWarning, WordVectors
+from pbos.fitting import System, keep_own_vectors, own_share
 from pbos.settings import PRESETS
-from pbos.solvers import LAMS, Ridge
+from pbos.solvers import Ridge
+from pbos.tuning import LAMS
+from pbos.weights import Weights
 
 PAPER = ["pbos", "pbos-n", "bos"]
 
@@ -146,9 +150,10 @@ def test_a_mapped_file_is_not_copied(limit, tmp_path, monkeypatch):
         return solve(self, targets, *arguments, **options)
 
     monkeypatch.setattr(Ridge, "solve", record)
+    plain = {"lam": 0.01, "reliability": "even", "confidence": False}  # nothing is held out to choose by
     for source in (tmp_path / "v", WordVectors.read(tmp_path / "v")):
         received.clear()
-        model = pbos.train(source, limit=limit, lam=0.01)
+        model = pbos.train(source, limit=limit, **plain)
         (targets,) = received
         assert np.array_equal(targets, given.vectors[:limit])
         base = targets
@@ -156,7 +161,7 @@ def test_a_mapped_file_is_not_copied(limit, tmp_path, monkeypatch):
             base = base.base
         assert isinstance(base, np.memmap)
         assert np.shares_memory(targets, base)
-        assert np.array_equal(model.embed(given.words), pbos.train(given, limit=limit, lam=0.01).embed(given.words))
+        assert np.array_equal(model.embed(given.words), pbos.train(given, limit=limit, **plain).embed(given.words))
 
 
 def test_loss_falls_and_is_reported(real):
@@ -182,7 +187,10 @@ def test_held_out_words_are_not_trained_on(real, preset):
     composed, given = model.embed(hidden), np.array([vectors[word] for word in hidden])
     norms = np.linalg.norm(composed, axis=1) * np.linalg.norm(given, axis=1)
     cosines = np.divide((composed * given).sum(axis=1), norms, out=np.zeros(15), where=norms > 0)
-    assert model.info["training"]["heldout_cosine"] == pytest.approx(cosines.mean(), abs=1e-4)
+    training = model.info["training"]
+    assert training["heldout_cosine"] == pytest.approx(cosines.mean(), abs=1e-4)
+    assert training["heldout_cosine_frequent"] == pytest.approx(cosines[:5].mean(), abs=1e-4)  # most frequent first
+    assert training["heldout_cosine_rare"] == pytest.approx(cosines[-5:].mean(), abs=1e-4)
 
 
 def test_min_vector_words_keeps_subwords_of_enough_words(real):
@@ -261,14 +269,17 @@ OTHERS = ("hi-low", "slowest", "nana", "readers", "-", "हि", "Ω", "high-ray
 
 
 class ByHand:
-    """The default preset from dictionaries: probabilities, weights, merged columns, and a dense solution.
+    """The default preset from dictionaries: probabilities, weights, merged columns, a dense solution, own vectors.
 
     With fewer rounds of EM, as enumerating all segmentations takes long.
     """
 
-    def __init__(self, words, targets, lam, max_vectors=None, em_rounds=3):
+    def __init__(self, words, targets, lam, share=None, own_share=None, max_vectors=None, em_rounds=3):
         self.texts = [oracle.written(word, True, True)[0] for word in words]
-        self.targets, self.lam = targets, lam
+        self.targets, self.lam, self.own_share = targets, lam, own_share
+        ranks = np.arange(1, len(words) + 1)
+        self.reliability = 1 / (1 + ranks / (int(share * len(words)) + 1)) if share else np.ones(len(words))
+        self.reliability /= self.reliability.mean()
         table = oracle.count(dict.fromkeys(self.texts, 1.0))
         for subword in table:
             if len(subword) > 1 and sum(subword in text for text in self.texts) < 2:
@@ -281,18 +292,33 @@ class ByHand:
             squares = (self.matrix**2).sum(axis=0) * (self.vectors**2).sum(axis=1)
             best = set(np.argsort(-squares)[:max_vectors].tolist())
             self.solve({subword for subword, row in self.rows.items() if row in best})
+        if own_share is not None:
+            self.keep_own_vectors()
 
     def solve(self, with_vector):
         groups = defaultdict(list)
         for subword in with_vector:
-            groups[tuple(subword in text for text in self.texts)].append(subword)
+            whole = self.own_share is not None and subword in self.texts
+            groups[tuple(subword in text for text in self.texts), whole].append(subword)
         self.rows = {subword: row for row, group in enumerate(groups.values()) for subword in group}
         self.matrix = np.array([self.weigh(text) for text in self.texts])
         penalty = np.zeros(len(groups))
         for subword, row in self.rows.items():
             penalty[row] += (4 if subword[0] == "<" else 1) * (2 if subword[-1] == ">" else 1)
-        left = self.matrix.T @ self.matrix + self.lam * np.diag(penalty)
-        self.vectors = np.linalg.solve(left, self.matrix.T @ self.targets)
+        weighted = self.matrix.T * self.reliability
+        left = weighted @ self.matrix + self.lam * np.diag(penalty)
+        self.vectors = np.linalg.solve(left, weighted @ self.targets)
+
+    def keep_own_vectors(self):
+        """Give words s + share (v - s), where s is the sum of what they share with others."""
+        shared = (self.matrix > 0).sum(axis=0) > 1
+        for text, row, given in zip(self.texts, self.matrix, self.targets, strict=True):
+            own = self.rows.get(text)
+            if own is not None and not shared[own]:
+                composed = row[shared] @ self.vectors[shared]
+                wanted = composed + self.own_share * (given - composed)
+                self.vectors[own] = 0
+                self.vectors[own] = (wanted - row @ self.vectors) / row[own]
 
     def weigh(self, text):
         row = np.zeros(max(self.rows.values()) + 1)
@@ -306,10 +332,14 @@ class ByHand:
 
 
 @pytest.mark.parametrize(("max_vectors", "lam"), [(None, 0.01), (40, 0.01), (12, 0.001), (1, 0.1)])
-def test_the_default_equals_the_textbook(max_vectors, lam, tight):
+@pytest.mark.parametrize(("share", "own_share"), [(None, None), (0.3, None), (None, 1.0), (0.1, 0.25), (None, 0.0)])
+def test_the_default_equals_the_textbook(max_vectors, lam, share, own_share, tight):
     targets = np.random.default_rng(2).normal(size=(len(WORDS), 5)).astype(np.float32)
-    expected = ByHand(WORDS, targets, lam, max_vectors)
-    model = pbos.train((WORDS, targets), lam=lam, max_vectors=max_vectors, round_probs=False, em_rounds=3)
+    expected = ByHand(WORDS, targets, lam, share, own_share, max_vectors)
+    settings = {"reliability": share or "even", "own_share": "fitted" if own_share is None else own_share}
+    model = pbos.train(
+        (WORDS, targets), lam=lam, max_vectors=max_vectors, round_probs=False, em_rounds=3, **settings
+    )
     probs, rows = probs_of(model), rows_of(model)
     least = 1e-11 * max(expected.table.values())
     assert {s for s, p in expected.table.items() if p > least} <= probs.keys()
@@ -333,36 +363,39 @@ def test_rounded_probabilities_are_near_and_few(real):
         assert rounded[subword] == pytest.approx(max(p, least) if p else 0, rel=0.06), subword
 
 
-def test_lam_and_the_values_tried_are_reported(real, tmp_path):
+def test_what_was_chosen_and_tried_is_reported(real, tmp_path):
     vectors, _ = real
     model = pbos.train(vectors)
     training = model.info["training"]
-    assert list(training["lams"]) == [f"{lam:g}" for lam in LAMS]
-    assert f"{training['lam']:g}" in training["lams"]
-    assert model.info["lam"] == "auto"
+    assert {"0.003", "0.001", "0.01", "0.1", "0.03"} & training["tried"].keys()
+    assert (training["lam"] in LAMS, training["reliability"], training["own_share"]) == (True, "even", 1.0)
+    assert f"{training['lam']:g}" in training["tried"]
+    assert {model.info[name] for name in ("lam", "reliability", "own_share")} == {"auto"}
     assert 0 <= training["residual"] <= 0.02
     model.save(tmp_path / "m")
     config = json.loads((tmp_path / "m" / "config.json").read_text(encoding="utf-8"))
     assert config["info"]["training"] == training
     card = (tmp_path / "m" / "README.md").read_text(encoding="utf-8").splitlines()
-    tried = ", ".join(f"{lam}: {score}" for lam, score in training["lams"].items())
-    for line in (f"lam: {training['lam']}", f"residual: {training['residual']}", "seed: 0", "solver: ridge"):
+    tried = "; ".join(f"{name}: {score}" for name, score in training["tried"].items())
+    facts = f"lam: {training['lam']}", f"residual: {training['residual']}", "seed: 0", "solver: ridge"
+    for line in (*facts, "reliability: even", "own_share: 1.0"):
         assert card.count(f"- {line}") == 1
-    assert f"- cosine of held-out words by lam: {tried}" in card
+    assert f"- cosine of held-out words by lam, reliability: {tried}" in card
 
 
-def test_a_given_lam_is_used_and_nothing_tried(real):
+def test_given_settings_are_used_and_nothing_tried(real):
     vectors, _ = real
-    model = pbos.train(vectors, lam=2)
-    assert model.info["training"]["lam"] == 2
-    assert "lams" not in model.info["training"]
+    model = pbos.train(vectors, lam=2, reliability=0.2, own_share=0.5)
+    training = model.info["training"]
+    assert (training["lam"], training["reliability"], training["own_share"]) == (2, 0.2, 0.5)
+    assert "tried" not in training
     assert "by lam" not in model.card()
 
 
 def test_one_word_is_enough():
     model = pbos.train((["ab"], np.array([[3.0, 4.0]])))
-    assert model["ab"] / np.linalg.norm(model["ab"]) == pytest.approx([0.6, 0.8])
-    assert model.info["training"]["lam"] == min(LAMS)
+    assert model["ab"] == pytest.approx([3, 4])
+    assert "tried" not in model.info["training"]
 
 
 @pytest.mark.parametrize("solver", ["ridge", "sgd"])
@@ -379,13 +412,161 @@ def test_without_boundaries(real):
     assert not any(mark in subword for subword in model.index.strings() for mark in "<>")
 
 
+# Own vectors ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"merge": False}, {"weighting": "posterior", "min_prob_words": 1}, {"reliability": 0.1}]
+)
+@pytest.mark.parametrize("share", [0.0, 0.25, 1.0])
+def test_training_words_keep_a_share_of_their_vectors(real, share, settings, monkeypatch):
+    """Words are s + share (v - s), with s composed of the subwords that other training words have too."""
+    monkeypatch.setattr("pbos.fitting.BLOCK", 32)
+    vectors, _ = real
+    fitted, model = (pbos.train(vectors, lam=0.01, own_share=own, **settings) for own in ("fitted", share))
+    texts = [oracle.written(word, True, True)[0] for word in vectors.words]
+    n_words = {subword: sum(subword in text for text in texts) for subword in rows_of(model)}
+    trained = model.subword_vectors.to_float32()
+    kept = 0
+    for word, text in zip(vectors.words, texts, strict=True):
+        own = dict(model.weights(word))
+        if text not in own or own[text] < 1e-3 or n_words[text] > 1:
+            continue
+        shared = sum(weight * trained[rows_of(model)[s]] for s, weight in own.items() if n_words[s] > 1)
+        assert model[word] == pytest.approx(shared + share * (vectors[word] - shared), abs=2e-4), word
+        kept += 1
+    assert kept > (50 if settings.get("weighting") == "posterior" else 140)
+    if settings == {"merge": False}:  # the vectors that words share are those of the regression
+        rows = [row for subword, row in rows_of(model).items() if n_words[subword] > 1]
+        assert np.array_equal(trained[rows], fitted.subword_vectors.to_float32()[rows])
+
+
+def test_a_share_of_1_gives_the_given_vectors_back(real):
+    vectors, _ = real
+    model = pbos.train(vectors)
+    assert model.info["training"]["own_share"] == 1.0
+    for word, vector in zip(vectors.words, vectors.vectors, strict=True):
+        if not any(word in other.replace("'", "-").split("-") for other in vectors.words if other != word):
+            assert model[word] == pytest.approx(vector, abs=1e-4), word
+
+
+def test_parts_of_other_words_stay_as_they_are():
+    """`car` has no vector for itself alone, because `car-bomb` contains <car> too."""
+    words = ["car", "bomb", "car-bomb", "cart", "bombs", "tar"]
+    targets = np.random.default_rng(0).normal(size=(6, 4)).astype(np.float32)
+    settings = {"lam": 0.1, "reliability": "even"}
+    fitted = pbos.train((words, targets), **settings, own_share="fitted", merge=False)
+    model = pbos.train((words, targets), **settings, own_share=1.0, merge=False)
+    for word, vector in zip(words, targets, strict=True):
+        expected = fitted[word] if word in ("car", "bomb") else vector
+        assert model[word] == pytest.approx(expected, abs=1e-5), word
+
+
+@pytest.mark.parametrize(
+    "settings", [{"max_len": 4}, {"min_vector_words": 2}, {"min_len": 6, "max_len": 7}, {"max_vectors": 60}]
+)
+def test_words_may_have_no_vector_of_their_own(real, settings):
+    vectors, _ = real
+    model = pbos.train(vectors, own_share=1.0, **settings)
+    texts = [oracle.written(word, True, True)[0] for word in vectors.words]
+    assert not set(texts) <= rows_of(model).keys()
+    assert np.isfinite(model.embed([*vectors.words, "unheard-of"])).all()
+
+
+@pytest.mark.parametrize("weight", [1e-3, 1e-5, 1e-30, 0.0])
+def test_a_tiny_weight_gives_no_huge_vector(weight):
+    """Column 0 is shared, column 1 + i is the whole word i, which for one word hardly counts."""
+    weights = Weights(
+        np.array([0, 2, 4]), np.array([0, 1, 0, 2], np.int32), np.array([1, 0.5, 1, weight], np.float32), 3
+    )
+    targets = np.array([[1, 2], [3, 4]], np.float32)
+    system = System(None, ["a", "b"], weights, np.ones(3), np.array([1, 2]), targets, np.ones(2))
+    vectors = np.array([[1, 1], [7, 7], [7, 7]], np.float32)
+    keep_own_vectors(system, vectors, 1.0)
+    assert vectors[0].tolist() == [1, 1]
+    assert vectors[1].tolist() == [0, 2]
+    assert vectors[2] == pytest.approx([2000, 3000] if weight == 1e-3 else [7, 7])
+
+
+@pytest.mark.parametrize("n_words", [1, 30_000, 30_001, 100_000, 317_730])
+def test_the_automatic_share(n_words):
+    expected = min(1, (30_000 / n_words) ** 0.5)
+    assert own_share(PRESETS["default"], n_words) == pytest.approx(expected, abs=1e-4)
+    assert own_share(replace(PRESETS["default"], own_share=0.3), n_words) == 0.3
+
+
+# Odd tables -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_words", [1, 2, 9, 10, 11, 1010])
+@pytest.mark.parametrize("kind", ["random", "equal", "zeros", "one dimension", "some zeros"])
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_any_table_can_be_trained_on(n_words, kind):
+    words = [f"{'bcdfghklmn'[i % 10]}{'aeiou'[i // 10 % 5]}{i // 7}" for i in range(n_words)]
+    targets = np.random.default_rng(0).normal(size=(n_words, 1 if kind == "one dimension" else 6))
+    if kind in ("equal", "zeros"):
+        targets[:] = 0.7 * (kind == "equal")
+    if kind == "some zeros":
+        targets[::2] = 0
+    model = pbos.train((words, targets))
+    others = ["bab", "ba1-ba2", "x", "Ω"]
+    assert np.isfinite(model.embed([*words, *others])).all()
+    assert model.embed(words) == pytest.approx(targets, abs=1e-3)
+    if n_words > 1000:
+        assert np.isfinite(model.confidence(others)).all()
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"preset": "bos", "solver": "ridge", "confidence": True},
+        {"preset": "bos", "solver": "ridge", "reliability": "auto", "own_share": "auto"},
+        {"preset": "pbos", "solver": "ridge", "boundaries": True, "own_share": 1.0, "confidence": True},
+        {"boundaries": False},
+        {"reliability": 0, "own_share": 0},
+        {"reliability": 1, "lam": 0.01},
+        {"counts": {"the": 0, "of": 5, "and": 2}},
+    ],
+)
+@pytest.mark.filterwarnings("ignore:only 3 of")
+def test_unusual_settings(settings):
+    vectors = samples.english_vectors(1050, 8)
+    counts = settings.pop("counts", None)
+    model = pbos.train(vectors, counts, **settings)
+    words = [*vectors.words, "unheard-of", "Ω"]
+    assert np.isfinite(model.embed(words)).all()
+    if model.info["confidence"]:
+        assert np.isfinite(model.confidence(words)).all()
+
+
+def test_the_order_of_words_matters_only_if_it_says_something(small_vectors):
+    """Noise that grows with the rank is found; in a random order, all words count the same."""
+    random = np.random.default_rng(0)
+    noise = random.normal(size=small_vectors.vectors.shape) * small_vectors.vectors.std()
+    noisy = small_vectors.vectors + noise * np.sqrt(np.arange(len(small_vectors)) / 200)[:, None]
+    mixed = random.permutation(len(noisy))
+    words = np.array(small_vectors.words, object)
+    settings = {"confidence": False, "own_share": 0.0}
+    found = [
+        pbos.train(table, counts, **settings).info["training"]["reliability"]
+        for table, counts in (
+            ((words.tolist(), noisy), None),
+            ((words[mixed].tolist(), noisy[mixed]), None),
+            ((words[mixed].tolist(), noisy[mixed]), dict(zip(words, 1 / np.arange(1, 2001), strict=True))),
+        )
+    ]
+    assert found[0] != "even"
+    assert found[1] == "even"
+    assert found[2] != "even"  # counts say it, whatever the order
+
+
 # Merging --------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("settings", [{}, {"weighting": "uniform"}, {"min_len": 2, "max_len": 4}])
 def test_subwords_share_a_vector_if_the_same_words_contain_them(real, settings):
     vectors, _ = real
-    model = pbos.train(vectors, lam=1, **settings)
+    model = pbos.train(vectors, lam=1, own_share="fitted", **settings)
     texts = [oracle.written(word, True, True)[0] for word in vectors.words]
     words_with = {subword: frozenset(i for i, t in enumerate(texts) if subword in t) for subword in rows_of(model)}
     assert all(words_with.values())
@@ -409,7 +590,7 @@ def test_merging_changes_no_vector_where_subwords_weigh_alike(tight):
     random = np.random.default_rng(1)
     words = sorted({"".join(random.permutation(list("abcdefg"))[: random.integers(2, 6)]) for _ in range(60)})
     targets = random.normal(size=(len(words), 4)).astype(np.float32)
-    settings = {"weighting": "uniform", "lam": 0.02}
+    settings = {"weighting": "uniform", "lam": 0.02, "own_share": "fitted"}
     merged = pbos.train((words, targets), **settings)
     apart = pbos.train((words, targets), merge=False, **settings)
     assert len(merged.subword_vectors) < len(apart.subword_vectors)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from pbos.lattice import Lattice
 from pbos.settings import Spelling
 from pbos.subwords import Subwords
+from pbos.text import encode
 from pbos.weights import Weights
 
 UNSEEN = 0.01
@@ -116,6 +117,36 @@ def test_columns_of_the_same_words_get_the_same_number(weights):
         for j in range(i):
             assert (numbers[i] == numbers[j]) == (words[i] == words[j])
     assert list(dict.fromkeys(numbers)) == list(range(len(set(words))))  # in order of appearance
+
+
+@given(matrices(), st.data())
+def test_rows_can_be_scaled(weights, data):
+    factors = data.draw(st.lists(st.sampled_from([0.5, 1.0, 3.0]), min_size=len(weights), max_size=len(weights)))
+    scaled = weights.scaled(np.array(factors, np.float32))
+    assert np.array_equal(dense(scaled), np.reshape(factors, (-1, 1)) * dense(weights))
+
+
+@given(matrices(), st.data())
+def test_some_columns_stay_apart(weights, data):
+    """No two of them with the same words, as for whole words."""
+    words = [frozenset(np.flatnonzero(column)) for column in dense(weights).T]
+    apart = data.draw(st.lists(st.integers(0, len(words) - 1), unique_by=lambda column: words[column]))
+    numbers = weights.columns_of_same_words(apart=np.array(apart, np.int64)).tolist()
+    for i in range(weights.n_columns):
+        for j in range(i):
+            same = words[i] == words[j] and i not in apart and j not in apart
+            assert (numbers[i] == numbers[j]) == same
+    assert list(dict.fromkeys(numbers)) == list(range(len(set(numbers))))
+
+
+@given(cases())
+def test_the_rows_of_whole_words(case):
+    words, texts, spelling, table, with_vector = case
+    subwords = Subwords(oracle.index_of_table(table, with_vector), spelling)
+    rows = oracle.rows_of(subwords.index)
+    for n in (1, 300):  # more than one run of the kernel
+        found = subwords.rows_of_whole_words(encode(words * n, spelling))
+        assert found.tolist() == [rows.get(text, -1) for text in texts] * n
 
 
 @given(matrices(), st.data())

@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from pbos.arrays import FloatMatrix
-from pbos.confidence import BLOCK, LEAST_HELD_OUT, Confidence, shared_words, unfitted
+from pbos.confidence import Confidence
+from pbos.evidence import BLOCK, shared_words, unfitted
 from pbos.index import SubwordIndex
 from pbos.kernels.compose import compose
 from pbos.progress import progress as progress_bar
@@ -22,7 +23,9 @@ from pbos.text import LEFT, RIGHT, Codes, pack_strings
 from pbos.tuning import LAMS, SHARES, Choice, Words, choose, projection, reliabilities, row_cosines, split
 from pbos.weights import Weights
 
+LEAST_HELD_OUT = 100  # words, to fit a confidence to
 CALIBRATION_DIMS = 100  # enough for the cosines that the confidence is fitted to
+LEAST_WEIGHT = 1e-4  # of a word as a whole; with a smaller one, its vector would be too long
 FULL_SHARE_WORDS = 30_000  # up to so many training words, each keeps all of its own vector
 
 
@@ -244,14 +247,15 @@ def keep_own_vectors(system: System, vectors: FloatMatrix, share: float) -> None
     """
     weights = system.weights
     n_words = np.bincount(weights.indices, minlength=weights.n_columns)
-    alone = np.flatnonzero((system.whole >= 0) & (n_words[system.whole] == 1))
+    words = np.repeat(np.arange(len(weights)), np.diff(weights.indptr))
+    own = (weights.indices == system.whole[words]) & (weights.data > LEAST_WEIGHT) & (n_words[weights.indices] == 1)
+    alone = words[own]
     for first in range(0, alone.size, BLOCK):
         rows = alone[first : first + BLOCK]
-        some, columns = weights.take(rows), system.whole[rows]
-        is_whole = some.indices == np.repeat(columns, np.diff(some.indptr))
+        some, columns, own_weights = weights.take(rows), system.whole[rows], weights.data[own][first : first + BLOCK]
         vectors[columns] = 0
         composed = np.empty((rows.size, vectors.shape[1]), np.float32)
         compose(some.indptr, some.indices, some.data, vectors, composed)
         shared = shared_words(some, n_words, vectors)
         wanted = shared + np.float32(share) * (system.targets[rows] - shared)
-        vectors[columns] = (wanted - composed) / some.data[is_whole][:, None]
+        vectors[columns] = (wanted - composed) / own_weights[:, None]

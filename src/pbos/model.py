@@ -458,8 +458,9 @@ class Model(Segmenter):
         config = self.config()
         facts = {**config, **config.pop("spelling"), **config.pop("info"), "confidence": config["confidence"]}
         facts |= facts.pop("training", {})
-        if lams := facts.pop("lams", None):
-            facts["cosine of held-out words by lam"] = ", ".join(f"{lam}: {score}" for lam, score in lams.items())
+        if tried := facts.pop("tried", None):
+            scores = [f"{what}: {score}" for what, score in tried.items()]
+            facts["cosine of held-out words by lam, reliability"] = "; ".join(scores)
         lines = [f"- {name}: {value}" for name, value in facts.items() if not isinstance(value, (dict, list))]
         return CARD_TEXT.format(facts="\n".join(lines))
 

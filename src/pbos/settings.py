@@ -111,10 +111,10 @@ class Preset(Spelling):
     )
     own_share: float | Literal["auto", "fitted"] = setting(
         "fitted",
-        "Ridge: how much a training word keeps of its own vector, beyond what the subwords say that it shares with "
-        "others, 0 to 1; auto is less the more words there are, fitted is what the solver gives.",
+        "Ridge: how much of its own vector a training word keeps, 0 to 1; the rest comes from the subwords that it "
+        "shares with others. auto is less the more words there are, fitted is what the solver gives.",
     )
-    confidence: bool = setting(False, "Ridge: fit the confidence to held-out words.")
+    confidence: bool = setting(False, "Ridge: learn from held-out words how far to trust a vector.")
     unit_length: bool = setting(False, "SGD: scale subword vectors to length 1 before summing (PBoS-n).")
     epochs: int = setting(50, "SGD: passes over the words.")
     lr: float = setting(1.0, "SGD: learning rate of the first epoch; epoch e (from 0) uses lr / sqrt(1 + e).")
@@ -125,11 +125,10 @@ class Preset(Spelling):
             raise InputError(f"lr must be above 0, got {self.lr}")
         if self.lam != "auto" and not (isinstance(self.lam, (int, float)) and 0 < self.lam < math.inf):
             raise InputError(f'lam must be a number above 0, or "auto", got {self.lam!r}')
-        for name, word, most in (("reliability", "even", math.inf), ("own_share", "fitted", 1)):
+        for name, word in (("reliability", "even"), ("own_share", "fitted")):
             value = getattr(self, name)
-            if value not in ("auto", word) and not (isinstance(value, (int, float)) and 0 <= value <= most):
-                range = "above 0" if name == "reliability" else "from 0 to 1"
-                raise InputError(f'{name} must be a number {range}, "auto" or "{word}", got {value!r}')
+            if value not in ("auto", word) and not (isinstance(value, (int, float)) and 0 <= value <= 1):
+                raise InputError(f'{name} must be a number from 0 to 1, "auto" or "{word}", got {value!r}')
         if self.solver == "sgd" and (self.reliability, self.own_share, self.confidence) != ("even", "fitted", False):
             raise InputError('reliability, own_share and confidence need solver="ridge"')
         if self.own_share != "fitted" and not self.boundaries:

@@ -185,7 +185,9 @@ class Subwords:
         evidence = confidence.evidence.view(np.uint16)
         evidence.flags.writeable = False
 
-        def chunk_features(chunk: slice) -> npt.NDArray[np.float32]:
+        out = np.empty((len(words), confidence.n_features), np.float32)
+
+        def write_chunk(chunk: slice) -> None:
             codes = encode(self.read(words[chunk]), self.spelling, chunk.start)
             lengths = np.diff(codes.offsets)
             composed = np.empty((lengths.size, vectors.dims), np.float32)
@@ -193,9 +195,10 @@ class Subwords:
             embed_with_evidence(
                 nodes, self._weighing, *codes, bits, negligible, scales, evidence, composed, found, n_subwords
             )
-            return confidence.features(composed, found, n_subwords, lengths)
+            out[chunk] = confidence.features(composed, found, n_subwords, lengths)
 
-        return np.concatenate(map_chunks(chunk_features, len(words), threads))
+        map_chunks(write_chunk, len(words), threads)
+        return out
 
     def segment(self, words: list[str], n: int, threads: int | None = None) -> list[list[Segmentation]]:
         """Return the n most probable segmentations of each word, best first."""

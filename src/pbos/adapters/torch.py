@@ -250,7 +250,10 @@ def init_embeddings(
     if vocabulary is None:
         raise InputError("a language model needs its vocabulary; pass vocabulary=tokenizer.get_vocab()")
     matrix, style = matrix_of(model), style_of(vocabulary)
-    rows = {letters_of(token, style): row for token, row in reversed(list(vocabulary.items())) if is_word(token, style)}
+    rows: dict[str, int] = {}
+    for token, row in sorted(vocabulary.items(), key=lambda pair: pair[1]):  # most have frequent tokens first
+        if is_word(token, style):
+            rows.setdefault(letters_of(token, style), row)
     if not rows:
         raise InputError("the vocabulary has no token that is a whole word, so there is nothing to train on")
     if max(rows.values()) >= len(matrix) or min(rows.values()) < 0:

@@ -31,8 +31,12 @@ from pbos.errors import InputError
 from pbos.settings import DTYPES, Preset
 from pbos.vectors import FORMATS
 
-SOLVER_REPORT = ("losses", "lam", "lams", "iterations", "residual")  # what `solver_facts` describes
-OTHER_SETTINGS = {"ridge": ("unit_length", "epochs", "lr"), "sgd": ("lam",)}  # which a solver does not use
+# what `solver_facts` describes
+SOLVER_REPORT = ("losses", "lam", "reliability", "own_share", "tried", "iterations", "residual")
+OTHER_SETTINGS = {  # which a solver does not use
+    "ridge": ("unit_length", "epochs", "lr"),
+    "sgd": ("lam", "reliability", "own_share", "confidence"),
+}
 FormatOption = Annotated[str | None, one_of(FORMATS, "The format, if the name does not determine it.")]
 OutputOption = Annotated[Path, typer.Option("-o", "--output", metavar="FOLDER", help="Where to save the model.")]
 
@@ -93,7 +97,9 @@ def train(
     for name, value in solver_facts(training).items():
         note(f"{name}: {value}")
     if "heldout_cosine" in training:
-        note(f"mean cosine of {training['heldout_words']:,} held-out words: {training['heldout_cosine']:.3f}")
+        all_words, frequent, rare = (training[f"heldout_cosine{kind}"] for kind in ("", "_frequent", "_rare"))
+        thirds = f"the most frequent third {frequent:.3f}, the rarest {rare:.3f}"
+        note(f"mean cosine of {training['heldout_words']:,} held-out words: {all_words:.3f} ({thirds})")
 
 
 def solver_facts(training: dict[str, Any]) -> dict[str, str]:
@@ -104,8 +110,12 @@ def solver_facts(training: dict[str, Any]) -> dict[str, str]:
     if "residual" in training:
         facts["lam"] = f"{training['lam']:g}"
         facts["residual"] = f"{training['residual']:.3g} after {training['iterations']} iterations"
-    if lams := training.get("lams"):
-        facts["cosine of held-out words by lam"] = ", ".join(f"{lam}: {score:.3f}" for lam, score in lams.items())
+    for name in ("reliability", "own_share"):
+        if name in training:
+            facts[name] = str(training[name])
+    if tried := training.get("tried"):
+        scores = [f"{what}: {score:.3f}" for what, score in tried.items()]
+        facts["cosine of held-out words by lam, reliability"] = "; ".join(scores)
     return facts
 
 
