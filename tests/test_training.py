@@ -337,9 +337,7 @@ def test_the_default_equals_the_textbook(max_vectors, lam, share, own_share, tig
     targets = np.random.default_rng(2).normal(size=(len(WORDS), 5)).astype(np.float32)
     expected = ByHand(WORDS, targets, lam, share, own_share, max_vectors)
     settings = {"reliability": share or "even", "own_share": "fitted" if own_share is None else own_share}
-    model = pbos.train(
-        (WORDS, targets), lam=lam, max_vectors=max_vectors, round_probs=False, em_rounds=3, **settings
-    )
+    model = pbos.train((WORDS, targets), lam=lam, max_vectors=max_vectors, round_probs=False, em_rounds=3, **settings)
     probs, rows = probs_of(model), rows_of(model)
     least = 1e-11 * max(expected.table.values())
     assert {s for s, p in expected.table.items() if p > least} <= probs.keys()
