@@ -17,7 +17,7 @@ from experiments.rows import Row, read_rows
 from experiments.tasks import GROUPS
 from pbos.evaluation.datasets import MULTILINGUAL, MULTILINGUAL_KINDS
 from pbos.evaluation.results import Result, Score
-from pbos.evaluation.words import difference, order, spearman
+from pbos.evaluation.words import difference, spearman
 from pbos.files import write_whole
 
 MODELS = ("targets alone", "nearest spelling", "BoS", "KVQ-FH", "PBoS-n", "PBoS", "fastText", "default")
@@ -465,10 +465,7 @@ def mean_difference(first: list[Result], second: list[Result], *, repeats: int =
     """
     random = np.random.default_rng(seed)
     columns = [
-        tuple(
-            order(np.array(values))
-            for values in (one.details["cosines"], other.details["cosines"], one.details["human"])
-        )
+        tuple(np.array(values) for values in (one.details["cosines"], other.details["cosines"], one.details["human"]))
         for one, other in zip(first, second, strict=True)
     ]
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from pbos.arrays import NEAR_ZERO, cosines
 from pbos.evaluation.datasets import AffixRow
 from pbos.evaluation.results import Embedder, Result, Score, bootstrap
-from pbos.evaluation.words import affix_questions, hidden_rows, macro, order, spearman
+from pbos.evaluation.words import affix_questions, hidden_rows, macro, spearman
 from pbos.model import Model
 from pbos.segmenter import Segmenter
 from pbos.text import as_words
@@ -148,9 +148,8 @@ def hidden_words(model: Embedder, split: Split, dataset: str, *, repeats: int = 
         expected = np.asarray(model.confidence(split.hidden.words), np.float64)
         tenths = by_tenths(expected, values["cosine"])
         errors = np.abs(np.subtract(*np.transpose(tenths)))
-        one, other = order(expected), order(values["cosine"])
         scores |= bootstrap(
-            lambda drawn: {"confidence": spearman(one[drawn], other[drawn]) / 100},
+            lambda drawn: {"confidence": spearman(expected[drawn], values["cosine"][drawn]) / 100},
             len(true),
             repeats=repeats,
             seed=seed,
