@@ -121,20 +121,27 @@ def span_weights(
     return {subword: value / sum(sums.values()) for subword, value in sums.items() if value > 0}
 
 
-def em(words: dict[str, float], table: dict[str, float], rounds: int, unseen: float) -> dict[str, float]:
+def em(
+    words: dict[str, float], table: dict[str, float], rounds: int, unseen: float, marks: bool = False
+) -> dict[str, float]:
     """p_s fitted to the words: in each round, how often each subword is expected as a piece, normalized.
+
+    With marks, a piece in the last round also counts as itself without the mark at its start and end.
 
     Rounded to float32 after each round, as in an index. A subword without a probability stays without one; the others
     keep at least the smallest normal float32.
     """
     least = float(np.finfo(np.float32).tiny)
-    for _ in range(rounds):
+    for left in reversed(range(rounds)):
         sums: Counter[str] = Counter()
         for word, weight in words.items():
             for g, p in enumerate_all(word, table, unseen).items():
                 for subword in g:
                     if table.get(subword, 0) > 0:
                         sums[subword] += weight * p
+        if marks and not left:
+            plain = {s: s.removeprefix("<").removesuffix(">") for s in sums}
+            sums += Counter({s: sum(sums[m] for m in plain if plain[m] == s != m) for s in plain.values() if s})
         total = sum(sums.values())
         table = {s: float(np.float32(max(sums[s] / total, least))) if p > 0 else 0.0 for s, p in table.items()}
     return table
@@ -155,11 +162,16 @@ def entropy(word: str, table: dict[str, float], unseen: float) -> float:
 
 
 def vector(model: Model, word: str) -> np.ndarray:
-    """The vector of a word, from the weights that all its segmentations give its subwords."""
-    spelling, rows = model.spelling, rows_of(model.index)
+    """The vector of a word, from the weights that all its segmentations give its subwords.
+
+    With the weighting "both", only those into subwords with a vector and single characters count.
+    """
+    spelling, rows, probs = model.spelling, rows_of(model.index), probs_of(model.index)
+    if spelling.weighting == "both":
+        probs = {s: p for s, p in probs.items() if s in rows or len(s) == 1}
     text, _ = written(word, spelling.boundaries, spelling.inner_boundaries)
     how = spelling.weighting, spelling.start_weight, spelling.end_weight
-    weights = span_weights(text, probs_of(model.index), rows, spelling.unseen_char_prob, *how)
+    weights = span_weights(text, probs, rows, spelling.unseen_char_prob, *how)
     table = model.subword_vectors.to_float32().astype(np.float64)
     return sum((weight * table[rows[subword]] for subword, weight in weights.items()), np.zeros(model.dims))
 

@@ -180,6 +180,7 @@ def small_files(tmp_path_factory):
         ("-er", "report", "reporter"),
         ("-al", "nation", "national"),
     ]
+    (data / "goldstd_combined.segmentation.eng").write_text("abounded\tabound:abound_V ed:+PAST\n")
     (data / "affix_complete_set.txt").write_text(header + "".join(f"{a}\t{s}\tv\t{w}\tn\t-\n" for a, s, w in rows))
     return folder
 

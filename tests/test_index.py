@@ -226,6 +226,17 @@ def test_probabilities_become_the_nearest_level(probs, with_zero):
     assert np.array_equal(pruned.probs[1:], rounded.probs[keep])
 
 
+@pytest.mark.parametrize("rounded", [False, True])
+def test_subwords_without_a_vector_stay_unless_their_probability_is_negligible(rounded):
+    table = {"a": 1.0, "b": 1e-20, "ab": 2e-12, "ba": 5e-13, "aa": 1e-30, "bb": 1e-30, "aba": 0.1}
+    index = oracle.index_of_table(table, {"ba", "bb", "ab"})
+    index = index.with_prob_levels() if rounded else index
+    fewer = index.with_vectors(np.array([False, *(subword == "bb" for subword in index.strings())]))
+    assert oracle.rows_of(fewer) == {"bb": 0}
+    before = oracle.probs_of(index)
+    assert oracle.probs_of(fewer) == {subword: before[subword] for subword in ("a", "b", "ab", "bb", "aba")}
+
+
 def test_an_index_without_probabilities_has_levels_too():
     assert not index_of({"abc": 0}).with_prob_levels().probs.any()
 
@@ -277,6 +288,17 @@ def test_common_subwords_and_all_characters_share_the_probability(words, least):
 def em(index, words, rounds, threads=None):
     counts = np.array(list(words.values()), float)
     return Subwords(index, PLAIN).fitted(encode(list(words), PLAIN), counts, rounds, threads)
+
+
+@given(st.lists(st.text("ab<>-", min_size=1, max_size=5), min_size=1, max_size=5, unique=True))
+def test_subwords_without_the_marks_at_their_ends(words):
+    spelling = Spelling(boundaries=True, inner_boundaries=True)
+    ones = np.ones(len(words))
+    index = count_subwords(encode(words, spelling), ones, ones > 0, boundaries=True)
+    strings = ["", *index.strings()]
+    for subword, inner in zip(strings, index.inner().tolist(), strict=True):
+        plain = subword.removeprefix("<").removesuffix(">")
+        assert strings[inner] == (plain if plain != subword else "")
 
 
 def test_em_on_aba_by_hand():

@@ -2,12 +2,14 @@
 
 import copy
 import functools
+import itertools
 import multiprocessing
 import os
 import pickle
 import subprocess
 import sys
 import unicodedata
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -605,6 +607,49 @@ def test_min_vector_words_drops_rare_subwords(preset, vectors):
         assert np.array_equal(after[row], before[rows[subword]])
     assert len(after) == len({rows[subword] for subword in kept_rows})  # subwords still share their vectors
     assert pruned["abcab"] == pytest.approx(oracle.vector(pruned, "abcab"), abs=1e-6)
+
+
+@given(word=st.text("abc-", min_size=1, max_size=8))
+@pytest.mark.parametrize("preset", ["pbos", "default"])
+def test_fewer_vectors_leave_the_segmentations(preset, word, pruned_models):
+    """They are those of the enumeration over the full model's probabilities, without negligible ones.
+
+    Pieces without a vector weigh 0. The default's weights are over pieces with a vector and single characters.
+    """
+    model, *fewer = pruned_models[preset]
+    full = oracle.probs_of(model.index)
+    spelled, _ = oracle.written(word, model.spelling.boundaries, model.spelling.inner_boundaries)
+    for pruned in fewer:
+        rows = oracle.rows_of(pruned.index)
+        can_weigh = {s: p for s, p in full.items() if s in rows or len(s) == 1}
+        table = {s: p for s, p in full.items() if s in can_weigh or p > 1.05e-12 * max(full.values())}
+        posteriors = Counter()
+        for pieces, p in oracle.enumerate_all(spelled, table, 0.01).items():
+            ends = list(itertools.accumulate(map(len, pieces), initial=0))
+            posteriors.update(dict.fromkeys(itertools.pairwise(ends), p))
+        spans = {(span.start, span.end): span for span in pruned.lattice(word).spans}
+        found = {at: span.posterior for at, span in spans.items() if span.posterior > 0}
+        assert found == pytest.approx({at: posteriors[at] for at in found}, abs=1e-6)
+        assert sum(found.values()) == pytest.approx(sum(posteriors.values()), abs=1e-6)
+        if preset == "default":
+            expected = oracle.span_weights(spelled, can_weigh, rows, 0.01, "both", 4, 2)
+        else:
+            expected = oracle.weights(spelled, table, set(rows), 0.01)
+            assert pruned.segment(word, 3) == model.segment(word, 3)
+        assert dict(pruned.weights(word)) == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.fixture(scope="module")
+def pruned_models(vectors):
+    """By preset: a model with all vectors, and the same with fewer."""
+    models = {}
+    for preset in ("pbos", "default"):
+        settings = {"preset": preset, "epochs": 2, "lam": 0.1}
+        full = pbos.train(vectors, **settings)
+        few = (pbos.train(vectors, **settings, **few) for few in ({"min_vector_words": 5}, {"max_vectors": 9}))
+        models[preset] = [full, full.compress(min_vector_words=5), *few]
+        assert all(len(model.subword_vectors) < len(full.subword_vectors) for model in models[preset][1:])
+    return models
 
 
 def test_dtypes_are_near_and_small(small, vectors):

@@ -22,7 +22,7 @@ from pbos.text import LEFT, RIGHT, Codes, pack_strings
 from pbos.tuning import LAMS, SHARES, Choice, Words, choose, projection, reliabilities, row_cosines, split
 from pbos.weights import Weights
 
-CALIBRATION_DIMS = 48  # enough for the cosines that the confidence is fitted to
+CALIBRATION_DIMS = 100  # enough for the cosines that the confidence is fitted to
 FULL_SHARE_WORDS = 30_000  # up to so many training words, each keeps all of its own vector
 
 

@@ -14,9 +14,9 @@ from pbos.errors import InputError, ModelError
 from pbos.kernels import counting, trie
 from pbos.kernels.machine import LINE
 from pbos.kernels.trie import NO_ROW, WINDOW, IndexArrays, Nodes
-from pbos.text import BOUNDARIES, Codes
+from pbos.text import BOUNDARIES, LEFT, RIGHT, Codes
 
-PROB_RANGE = 1e-12  # the lowest probability level, relative to the highest
+PROB_RANGE = 1e-12  # the lowest probability level, relative to the highest; EM brings most subwords below it
 
 
 @dataclass(frozen=True)
@@ -166,6 +166,44 @@ class SubwordIndex:
         children = self.arrays.children.astype(np.int64)
         children[0] = self.alphabet.size
         return np.concatenate([[0], np.repeat(np.arange(children.size), children)])
+
+    def can_weigh(self) -> npt.NDArray[np.bool_]:
+        """Return which nodes are single characters or have a vector."""
+        found = self.rows >= 0
+        found[1 : 1 + self.alphabet.size] = True
+        return found
+
+    def for_weights(self) -> SubwordIndex:
+        """Return the index in which only single characters and subwords with a vector have a probability."""
+        probs = self.arrays.probs
+        return SubwordIndex(self.arrays._replace(probs=np.where(self.can_weigh(), probs, np.zeros_like(probs))))
+
+    def inner(self) -> npt.NDArray[np.int64]:
+        """Return for each node the same subword without the mark at its start, its end or both; 0 if it has none.
+
+        The index must contain them, as every index of all subwords with a probability does.
+        """
+        parents, last = self.parents(), self.code_points
+        keys = parents * self.alphabet.size + self.arrays.labels  # ascending
+        keys[0] = -1
+        without_left = np.arange(parents.size)
+        first, end = np.searchsorted(self.alphabet, [ord(LEFT), ord(LEFT) + 1]) + 1
+        without_left[first:end] = 0
+        while first < end:  # the subwords of each length that start with the mark are next to each other
+            first, end = np.searchsorted(parents, [first, end])
+            wanted = without_left[parents[first:end]] * self.alphabet.size + self.arrays.labels[first:end]
+            without_left[first:end] = np.searchsorted(keys, wanted)
+        inner = np.where(last == ord(RIGHT), parents[without_left], without_left)
+        return np.where(inner == np.arange(inner.size), 0, inner)
+
+    def with_vectors(self, keep: npt.NDArray[np.bool_]) -> SubwordIndex:
+        """Return an index in which only the kept nodes have vectors; the others keep their probabilities.
+
+        Those with neither are dropped; a probability is too small to keep if it is at the lowest level, PROB_RANGE
+        times the largest. The remaining rows are renumbered, in the same order.
+        """
+        index, probs = self.with_rows(np.where(keep, self.rows, NO_ROW)), self.probs
+        return index.pruned(index.can_weigh() | (probs > 1.05 * PROB_RANGE * probs.max()))
 
     def pruned(self, keep: npt.NDArray[np.bool_]) -> SubwordIndex:
         """Return an index of the kept nodes, plus their prefixes and characters without probability and vector.

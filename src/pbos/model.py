@@ -152,7 +152,7 @@ class Model(Segmenter):
         found = self._confidence.predict(features)
         found[features[:, -2] == 0] = 0  # no subwords
         known = self.subwords.word_rows
-        found[[word in known for word in self.subwords.read(many)]] = 1
+        found[[word in known for word in normalize(many, self.spelling.normalization)]] = 1
         return float(found[0]) if isinstance(words, str) else found
 
     @overload
@@ -365,7 +365,8 @@ class Model(Segmenter):
         """Return a smaller model.
 
         Args:
-            min_vector_words: Keep the subwords that at least this many training words contain.
+            min_vector_words: Keep the vectors of subwords that at least this many training words contain. Words are
+                still cut into the others too.
             dtype: Store the vectors as float32, float16 or int8 (with a scale for each row).
             dims: Project onto this many principal components of the training words' vectors.
             keep_targets: Keep the given vectors, if the model has them; in a small model they are most of its size.
@@ -379,7 +380,7 @@ class Model(Segmenter):
             kept = np.unique(rows[rows >= 0])
             vectors = vectors.rows(kept)
             confidence = None if confidence is None else confidence.rows(kept)
-            index = index.pruned(keep)
+            index = index.with_vectors(keep)
             if not len(vectors):
                 raise InputError(f"min_vector_words {min_vector_words} leaves no subword; use a smaller number")
         if dims is not None:

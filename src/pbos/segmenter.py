@@ -60,7 +60,7 @@ class Segmenter:
     ) -> Segmenter:
         """Count the subwords of words.
 
-        The defaults are the paper's. `boundaries=True, types=True, min_prob_words=2, em_rounds=2` cuts closer to stems
+        The defaults are the paper's. `boundaries=True, types=True, min_prob_words=2, em_rounds=10` cuts closer to stems
         and affixes: a frequent word then counts as one word, and pieces are what words have in common.
 
         Args:

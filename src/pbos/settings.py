@@ -99,7 +99,7 @@ class Preset(Spelling):
     round_probs: bool = setting(False, "Round subword probabilities to 255 levels, one byte each.")
     min_prob_words: int = setting(1, "Words that must contain a subword for it to have a probability.")
     em_rounds: int = setting(0, "EM rounds to fit the subword probabilities to the words.", least=0)
-    min_vector_words: int = setting(1, "Training words that must contain a subword for it to be kept.")
+    min_vector_words: int = setting(1, "Training words that must contain a subword for it to have a vector.")
     merge: bool = setting(False, "Share one vector among subwords contained in exactly the same training words.")
     max_vectors: int | None = setting(None, "Keep only the N most important vectors, and train them again.")
     solver: Solver = setting("sgd", "Ridge regression, or the paper's stochastic gradient descent.", Solver)
@@ -180,7 +180,7 @@ PRESETS = {
         types=True,
         round_probs=True,
         min_prob_words=2,
-        em_rounds=2,
+        em_rounds=10,
         merge=True,
         solver="ridge",
         reliability="auto",

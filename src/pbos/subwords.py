@@ -103,6 +103,14 @@ class Subwords:
         return self.index.unpacked(self._lengths)
 
     @cached_property
+    def _weight_nodes(self) -> Nodes:
+        """The index that weights are computed with: for "both", pieces are characters or have a vector."""
+        restricted = self.index.for_weights() if self.spelling.weighting == "both" else self.index
+        if np.array_equal(restricted.arrays.probs, self.index.arrays.probs):
+            return self._nodes
+        return restricted.unpacked(self._lengths)
+
+    @cached_property
     def words(self) -> list[str]:
         """The training words, in their given order."""
         try:
@@ -134,7 +142,9 @@ class Subwords:
         (plain,) = self.read([word])
         codes = encode([plain], self.spelling).codes
         letters = count_letters(codes, self.spelling.boundaries, self.spelling.inner_boundaries)
-        found = inspect_word(self._nodes, self._weighing, codes)
+        found = list(inspect_word(self._nodes, self._weighing, codes))
+        if self._weight_nodes is not self._nodes:
+            found[3] = inspect_word(self._weight_nodes, self._weighing, codes)[3]
         return WordSpans(plain, mark([plain], self.spelling)[0], np.diff(letters) == 0, *found)
 
     # -- many words ----------------------------------------------------------------------------------------------------
@@ -158,18 +168,18 @@ class Subwords:
             rows = dict(zip(distinct, range(len(distinct)), strict=True))
             np.take(composed, [rows[word] for word in some], axis=0, out=place)
 
-        _ = self._nodes  # unpacked before there are threads
+        _ = self._weight_nodes  # unpacked before there are threads
         map_chunks(embed_chunk, len(words), threads)
 
     def _embed_distinct(self, words: list[str], first: int, vectors: SubwordVectors, out: FloatMatrix) -> None:
         codes = encode(self._reader.read(words), self.spelling, first)
-        embed_words(self._nodes, self._weighing, *codes, *vectors.kernel_arguments, out)
+        embed_words(self._weight_nodes, self._weighing, *codes, *vectors.kernel_arguments, out)
 
     def features(
         self, words: list[str], vectors: SubwordVectors, confidence: Confidence, threads: int | None = None
     ) -> npt.NDArray[np.float32]:
         """Return what `Confidence.predict` needs about words, (n_words, n_features)."""
-        nodes = self._nodes
+        nodes = self._weight_nodes
         bits, negligible, _ = vectors.kernel_arguments
         scales = np.zeros(0, np.float32) if vectors.scales is None else vectors.scales
         evidence = confidence.evidence.view(np.uint16)
@@ -235,7 +245,7 @@ class Subwords:
 
     def weights_of_codes(self, words: Codes, threads: int | None = None) -> Weights:
         """Return what `weights` returns, for words that are encoded already."""
-        nodes = self._nodes
+        nodes = self._weight_nodes
 
         def weigh_chunk(chunk: slice) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32], npt.NDArray[np.float32]]:
             some = words.part(chunk.start, chunk.stop)
@@ -270,13 +280,19 @@ class Subwords:
         turns these counts into the new probabilities. A subword without a probability stays without one; the others
         keep at least the smallest float32.
 
+        After the last round, a piece at the start or end of words (`<pine`) also counts as the same piece inside words
+        (`pine`), where EM has seen too few examples of it: most compounds are not among the words.
+
         Args:
             words: The words.
             counts: How often each word occurs.
             rounds: The number of rounds.
             threads: The number of threads; None for one per core. The result does not depend on it.
         """
-        index = self.index
+        if not rounds:
+            return self.index
+        seen = self.index.probs > 0
+        index = self.index.pruned(seen)  # smaller, so faster; its subwords with a probability have the same order
         bounds = np.linspace(0, words.offsets.size - 1, EM_PARTS + 1).astype(int).tolist()
         workers = min(thread_count(threads), EM_PARTS)
         for _ in range(rounds):
@@ -295,7 +311,12 @@ class Subwords:
                     sums += partial
             sums = np.where(index.probs > 0, np.maximum(sums, np.finfo(np.float64).tiny), 0)
             index = index.with_probs(probabilities(sums))
-        return index
+        if self.spelling.boundaries:
+            sums += np.bincount(index.inner(), sums, minlength=sums.size)
+            index = index.with_probs(probabilities(sums))
+        probs = np.zeros(seen.size, np.float32)
+        probs[seen] = index.probs[index.probs > 0]
+        return self.index.with_probs(probs)
 
 
 def map_chunks(function: Callable[[slice], Result], n_words: int, threads: int | None) -> list[Result]:

@@ -95,7 +95,7 @@ def train(
         system = make_system(index, kept_words, codes, kept_targets, table.of_words(kept_words), run)
     if recipe.max_vectors is not None and system.weights.n_columns > recipe.max_vectors:
         with progress_bar("selecting subwords", None, progress):
-            index = most_important(system.index, importances(system, run), counted, run)
+            index = most_important(system.index, importances(system, run), recipe.max_vectors)
             system = make_system(index, kept_words, codes, kept_targets, system.counts, run)
     solution, confidence = solve(system, run)
     # PBoS-n sums unit vectors; stored as such, they are summed like all others.
@@ -205,21 +205,20 @@ def make_index(counted: Counted, training_words: Codes, run: Run) -> SubwordInde
         min_prob_words=recipe.min_prob_words,
         boundaries=recipe.boundaries,
     )
-    if recipe.min_prob_words > 1:
-        index = index.pruned((index.probs > 0) | (index.rows >= 0))
+    keep = index.rows >= 0
     if recipe.min_vector_words > 1:
-        index = index.pruned(Subwords(index, recipe).count_words(training_words) >= recipe.min_vector_words)
-    if not index.arrays.rows.any():
+        keep &= Subwords(index, recipe).count_words(training_words) >= recipe.min_vector_words
+    if not keep.any():
         raise InputError(
             f"no subword of at least {recipe.min_len} characters is in {recipe.min_vector_words} or more training words"
         )
-    return fitted(index, counted, run)
-
-
-def fitted(index: SubwordIndex, counted: Counted, run: Run) -> SubwordIndex:
-    """Return the index with its probabilities fitted and rounded as the preset says."""
-    index = Subwords(index, run.preset).fitted(counted.words, counted.counts, run.preset.em_rounds, run.threads)
-    return index.with_prob_levels() if run.preset.round_probs else index
+    if recipe.min_prob_words > 1 or recipe.min_vector_words > 1:
+        index = index.with_vectors(keep)
+    index = Subwords(index, recipe).fitted(counted.words, counted.counts, recipe.em_rounds, run.threads)
+    if recipe.round_probs:
+        index = index.with_prob_levels()
+        index = index.with_vectors(index.rows >= 0)
+    return index
 
 
 # -- vectors -----------------------------------------------------------------------------------------------------------
@@ -242,19 +241,8 @@ def importances(system: System, run: Run) -> npt.NDArray[np.float64]:
     return importance
 
 
-def most_important(
-    index: SubwordIndex, importance: npt.NDArray[np.float64], counted: Counted, run: Run
-) -> SubwordIndex:
-    """Return the index of the subwords with the most important vectors, with probabilities fitted again.
-
-    Single characters stay too, so that every word can still be spelled.
-    """
+def most_important(index: SubwordIndex, importance: npt.NDArray[np.float64], n: int) -> SubwordIndex:
+    """Return the index with the n most important vectors."""
     kept = np.zeros(importance.size, np.bool_)
-    kept[np.argsort(-importance, kind="stable")[: run.preset.max_vectors]] = True
-    rows = index.rows
-    keep = (rows >= 0) & kept[rows]
-    keep[: index.alphabet.size + 1] = True
-    lost = keep & (rows >= 0) & ~kept[rows]
-    index = index.with_rows(np.where(lost, -1, rows)).pruned(keep)
-    probs = index.probs / index.probs.sum(dtype=np.float64)
-    return fitted(index.with_probs(probs.astype(np.float32)), counted, run)
+    kept[np.argsort(-importance, kind="stable")[:n]] = True
+    return index.with_vectors(kept[index.rows])  # which leaves nodes without a vector as they are

@@ -94,6 +94,7 @@ MEASURES: tuple[Callable[..., None], ...] = (
     evaluation.data,
     evaluation.similarity,
     evaluation.affix,
+    evaluation.morphemes,
     evaluation.tagging,
     evaluation.heldout,
 )

@@ -91,6 +91,22 @@ def affix(
     _show(words.affix(segmenter_of(model, counts), datasets.read_affixes(data)), json)
 
 
+def morphemes(
+    model: ModelOption = None, counts: CountsOption = None, data: DataOption = None, json: JsonOption = False
+) -> None:
+    """Evaluate how well words are cut into morphemes: F1, precision and recall of the boundaries.
+
+    \b
+    Examples:
+      pbos eval morphemes
+      pbos eval morphemes -m my-model
+    """
+    from pbos.cli.spelling import segmenter_of
+    from pbos.evaluation import datasets, words
+
+    _show(words.morphemes(segmenter_of(model, counts), datasets.read_morphemes(data)), json)
+
+
 def tagging(
     language: Annotated[str, typer.Argument(metavar="LANGUAGE", help="A language code, such as de.")],
     model: ModelOption = None,

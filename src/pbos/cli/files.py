@@ -138,7 +138,7 @@ def compress(
     output: OutputOption,
     model: ModelOption = None,
     min_vector_words: Annotated[
-        int, typer.Option(min=1, help="Keep the subwords that at least N training words contain.")
+        int, typer.Option(min=1, help="Keep vectors of subwords that at least N training words contain.")
     ] = 1,
     dtype: Annotated[str | None, one_of(DTYPES, "How to store the vectors.")] = None,
     dims: Annotated[int | None, typer.Option(min=1, help="Project onto the first N principal components.")] = None,

@@ -53,7 +53,7 @@ def segment(
     Examples:
       pbos segment higher
       pbos segment -n 3 penpineapplepie --counts unigram_freq.csv
-      pbos segment -c unigram_freq.csv --boundaries --types --min-prob-words 2 --em-rounds 2 unfriendliness
+      pbos segment -c unigram_freq.csv --boundaries --types --min-prob-words 2 --em-rounds 10 unfriendliness
       pbos segment --sample 5 --seed 1 unfriendliest
       pbos segment --json -i words.txt
     """

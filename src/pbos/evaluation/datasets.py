@@ -171,6 +171,15 @@ def registry() -> Iterator[Dataset]:
         url="http://marcobaroni.org/PublicData/affix_complete_set.txt.gz",
         sha256="49955c6ac2087d9d13488847b57ca0df54c51f08044862ccd39c25d280ee1746",
     )
+    yield Dataset(
+        "morphemes",
+        "Morpho Challenge 2010: 1,686 English words, cut into their morphemes (Kurimo et al. 2010)",
+        "http://morpho.aalto.fi/events/morphochallenge2010/datasets.shtml",
+        NOT_STATED,
+        ("goldstd_combined.segmentation.eng",),
+        url="https://raw.githubusercontent.com/AlexeySorokin/NeuralMorphemeSegmentation/master/morphochal10data/goldstd_combined.segmentation.eng",
+        sha256="5b9383293fbd1ff7ddc61148b1529b434948677c2ffc9c61a81a3907ec779643",
+    )
     for language in UD_LANGUAGES:
         yield Dataset(
             f"ud-{language}",
@@ -307,6 +316,11 @@ def read_affixes(data: PathLike | None = None) -> list[AffixRow]:
     return read_affix_file(locate("affix", data)[0])
 
 
+def read_morphemes(data: PathLike | None = None) -> dict[str, list[list[str]]]:
+    """Return the gold morphemes of English words; a word can have more than one analysis."""
+    return read_morpheme_file(locate("morphemes", data)[0])
+
+
 def sentences(language: str, part: str, data: PathLike | None = None) -> list[Sentence]:
     """Return a part of a treebank ("train", "dev" or "test"): sentences of words and tags."""
     check_choice("part of a treebank", part, PARTS)
@@ -366,6 +380,26 @@ def read_affix_file(path: PathLike) -> list[AffixRow]:
             )
         rows.append(AffixRow(fields[0], fields[1], fields[3]))
     return rows
+
+
+def read_morpheme_file(path: PathLike) -> dict[str, list[list[str]]]:
+    """Read a gold standard of Morpho Challenge: a word, a tab, and its analyses, separated by commas.
+
+    An analysis has a morpheme and its label in each field, `us:use_V ing:+PCP1`; a morpheme that is not spelled is `~`.
+    """
+    found = {}
+    for number, line in read_lines(path):
+        word, _, rest = line.partition("\t")
+        analyses = [
+            [morpheme for field in analysis.split() if (morpheme := field.rpartition(":")[0]) != "~"]
+            for analysis in rest.split(", ")
+        ]
+        if any("".join(morphemes) != word for morphemes in analyses):
+            raise FormatError(
+                f"{os.fspath(path)}, line {number}: expected a word and morphemes that spell it, got: {line[:80]!r}"
+            )
+        found[word] = analyses
+    return found
 
 
 def read_sentences(path: PathLike) -> list[Sentence]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -202,6 +203,60 @@ def macro(right: Ints, guesses: Ints) -> dict[str, float]:
         raise MissingExtraError("affix prediction", "eval") from None
     found = precision_recall_fscore_support(right, guesses, average="macro", zero_division=0)
     return dict(zip(("precision", "recall", "f1"), map(float, found[:3]), strict=True))
+
+
+# Morphemes ------------------------------------------------------------------------------------------------------------
+
+
+def morphemes(
+    segmenter: Segmenter,
+    gold: Mapping[str, Sequence[Sequence[str]]],
+    name: str = "morphemes",
+    *,
+    repeats: int = 1000,
+    seed: int = 0,
+) -> Result:
+    """Compare the best segmentation of words with their morphemes: precision, recall and F1 of the boundaries.
+
+    Precision and recall are means over words, as in Morfessor: of a word's analyses the nearest counts, and a word
+    without any boundary to find counts 1.
+
+    Args:
+        segmenter: A model, or a segmenter made from counts.
+        gold: The analyses of each word, as returned by `datasets.read_morphemes`.
+        name: The data set's name.
+        repeats: How many samples of words to draw for the intervals.
+        seed: Determines the draws.
+    """
+    if not gold:
+        raise InputError(f"{name}: there are no words to segment")
+    parts = []
+    for (best,), analyses in zip(segmenter.segment(list(gold)), gold.values(), strict=True):
+        ours, right = boundaries(best.pieces), [boundaries(analysis) for analysis in analyses]
+        parts.append((max(share(ours, one) for one in right), max(share(one, ours) for one in right)))
+    values = np.array(parts)
+
+    def measure(drawn: Ints) -> dict[str, float]:
+        precision, recall = values[drawn].mean(axis=0).tolist()
+        f1 = 2 * precision * recall / (precision + recall) if precision + recall else 0.0
+        return {"f1": f1, "precision": precision, "recall": recall}
+
+    scores = bootstrap(measure, len(values), repeats=repeats, seed=seed)
+    return Result("morphemes", name, scores, {"words": len(values), "protocol": "inner boundaries, macro over words"})
+
+
+def boundaries(pieces: Sequence[str]) -> set[int]:
+    """Return where a word is cut.
+
+    >>> sorted(boundaries(["un", "friend", "ly"]))
+    [2, 8]
+    """
+    return set(itertools.accumulate(len(piece) for piece in pieces[:-1]))
+
+
+def share(some: set[int], others: set[int]) -> float:
+    """Return the share of some boundaries that are among others; 1 if there are none."""
+    return len(some & others) / len(some) if some else 1.0
 
 
 # Held-out words -------------------------------------------------------------------------------------------------------
