@@ -10,13 +10,14 @@ import numpy.typing as npt
 
 from experiments.fnv import fnv1a
 from pbos.counts import WordCounts
+from pbos.fitting import Run, make_system, solve
 from pbos.index import SubwordIndex
 from pbos.model import Model
 from pbos.reading import resolved
 from pbos.settings import Preset
 from pbos.subword_vectors import SubwordVectors
 from pbos.text import encode, pack_strings
-from pbos.training import Run, counted_words, make_index, make_system, solve
+from pbos.training import counted_words, make_index
 from pbos.vectors import WordVectors
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +16,7 @@ from matplotlib import pyplot
 from experiments import tasks
 from experiments.report import cell, save, table_lines
 from experiments.reproduce import HIDDEN_PUBLISHED, Runner
-from experiments.rows import read_rows
+from experiments.rows import Row, read_rows
 from pbos.arrays import FloatMatrix, cosines, unit_rows
 from pbos.evaluation.results import Result
 from pbos.evaluation.words import hidden_rows
@@ -70,6 +71,13 @@ def ask(model: Model, table: WordVectors, ranks: npt.NDArray[np.int64]) -> Asked
     return Asked(words, ranks, composed, given, model.confidence(words), cosines(composed, given))
 
 
+def train(runner: Runner, row: Row, vectors: WordVectors, name: str) -> Model:
+    """Train a row's model on words of a published table."""
+    model = runner.make(row, vectors, name)
+    assert isinstance(model, Model)
+    return model
+
+
 def make(cache: Path, folder: Path = FOLDER) -> str:
     """Measure all tables, draw the pictures and return the figures in Markdown."""
     matplotlib.use("Agg")
@@ -79,14 +87,14 @@ def make(cache: Path, folder: Path = FOLDER) -> str:
     for label, (name, limit) in TABLES.items():
         given = runner.vectors(replace(row, limit=limit), name)
         split = tasks.hide(given, min(HIDDEN_PUBLISHED, len(given) // 5))
-        model = runner.make(row, split.kept, name)
+        model = train(runner, row, split.kept, name)
         results[label] = tasks.hidden_words(model, split, label)
         if (name, limit) == (GLOVE, SIZE):
             glove, known = model, split.kept
     table = runner.vectors(row, GLOVE)
     hidden = ask(glove, table, np.setdiff1d(np.arange(SIZE), [table.row_of[word] for word in known.words]))
     later = ask(glove, table, SIZE + hidden_rows(len(table) - SIZE, HIDDEN_PUBLISHED, 0))
-    whole = runner.make(row, WordVectors(table.words[:SIZE], table.vectors[:SIZE]), GLOVE)
+    whole = train(runner, row, WordVectors(table.words[:SIZE], table.vectors[:SIZE]), GLOVE)
     draw_reliability(results, folder / "trust-reliability.png")
     draw_examples(whole, table, folder / "trust-examples.png")
     draw_frequency(results, hidden, later, folder / "trust-frequency.png")
@@ -99,8 +107,8 @@ def make(cache: Path, folder: Path = FOLDER) -> str:
 
 def table_figures(results: dict[str, Result]) -> Iterable[str]:
     """Yield for each table how well the confidence ranks hidden words, its errors, and the cosines by frequency."""
-    names = ("confidence", "calibration error", "largest calibration error", "cosine")
-    names += tuple(f"cosine, {group}" for group in tasks.GROUPS)
+    names = ["confidence", "calibration error", "largest calibration error", "cosine", "around the mean"]
+    names += [f"{kind}, {group}" for group in tasks.GROUPS for kind in ("cosine", "around the mean")]
     body = [
         [label, *(cell(result.scores[name], 3, interval=name == "confidence") for name in names)]
         for label, result in results.items()
@@ -112,8 +120,8 @@ def bands(hidden: Asked, known: WordVectors) -> Iterable[str]:
     """Yield for bands of confidence what the true cosines are, and how many of the nearest words are right."""
     shared = shared_neighbors(hidden, known)
     body = []
-    for low, high in zip(BANDS, BANDS[1:], strict=False):
-        inside = (hidden.expected >= low) & (hidden.expected < high)
+    for low, high in itertools.pairwise(BANDS):
+        inside = (hidden.expected >= low) & ((hidden.expected < high) | (high == 1))
         true = hidden.true[inside]
         ends = " to ".join(f"{value:.2f}" for value in np.percentile(true, [10, 90]))
         row = [f"{low:g} to {high:g}", f"{inside.mean():.0%}", f"{hidden.expected[inside].mean():.2f}"]
@@ -158,7 +166,7 @@ def rank_means(hidden: Asked, later: Asked) -> Iterable[tuple[int, int, float, f
     """Yield the ends of a group of ranks, and the mean expected and true cosine of its words."""
     ranks = np.concatenate([hidden.ranks, later.ranks])
     expected, true = (np.concatenate(pair) for pair in ((hidden.expected, later.expected), (hidden.true, later.true)))
-    for low, high in zip(RANKS, RANKS[1:], strict=False):
+    for low, high in itertools.pairwise(RANKS):
         inside = (ranks >= low) & (ranks < high)
         yield low, high, float(expected[inside].mean()), float(true[inside].mean())
 
@@ -208,7 +216,7 @@ def draw_examples(model: Model, table: WordVectors, file: Path) -> Path:
         near = ", ".join(word for word, _ in model.neighbors(EXAMPLES[at], n=3))
         axes.text(0.76, place, near, va="center", fontsize="small")
     axes.set_yticks(range(len(order)), [EXAMPLES[at] for at in order])
-    axes.set(xlim=(0, 1.2), xlabel="cosine", title="Words unknown to a model of the first 100,000 words of GloVe")
+    axes.set(xlim=(0, 1.12), xlabel="cosine", title="Words unknown to a model of the first 100,000 words of GloVe")
     axes.set_xticks(np.arange(0, 0.8, 0.1))
     axes.text(0.76, len(order) - 0.3, "nearest words", fontsize="small", weight="bold")
     axes.legend(fontsize="small", loc="lower center", bbox_to_anchor=(0.42, 0))
@@ -218,24 +226,28 @@ def draw_examples(model: Model, table: WordVectors, file: Path) -> Path:
 def draw_frequency(results: dict[str, Result], hidden: Asked, later: Asked, file: Path) -> Path:
     """Draw the cosine of hidden words for frequent and rare ones apart; for GloVe, by rank and beyond the table."""
     figure, (left, right) = pyplot.subplots(1, 2, figsize=(11, 4.5), sharey=True, layout="constrained")
-    names = {**{group: f"cosine, {group}" for group in tasks.GROUPS}, "all": "cosine"}
+    names = {**{group: f", {group}" for group in tasks.GROUPS}, "all": ""}
     for at, (group, name) in enumerate(names.items()):
-        scores = [result.scores[name] for result in results.values()]
+        scores = [result.scores[f"cosine{name}"] for result in results.values()]
         ends = [
             [score.value - (score.low or 0) for score in scores],
             [(score.high or 0) - score.value for score in scores],
         ]
         places = np.arange(len(results)) + 0.2 * at
         color = "gray" if group == "all" else f"C{at}"
-        left.bar(places, [score.value for score in scores], 0.2, yerr=ends, label=group, color=color)
+        left.bar(places, [score.value for score in scores], 0.2, yerr=ends, label=group, color=color, alpha=0.7)
+        around = [result.scores[f"around the mean{name}"].value for result in results.values()]
+        label = "without the mean vector" if group == "all" else None
+        left.plot(places, around, "_", color="black", markersize=9, markeredgewidth=2, label=label)
     left.set_xticks(np.arange(len(results)) + 0.3, [label.replace(", ", "\n") for label in results], fontsize="x-small")
     left.set(ylabel="mean cosine with the true vector", title="Hidden words by frequency")
-    left.legend(fontsize="small")
+    left.legend(fontsize="small", ncols=2, loc="upper left")
+    left.set(ylim=(0, 0.85))
     low, high, expected, true = (np.array(column) for column in zip(*rank_means(hidden, later), strict=True))
     right.plot((low + high) / 2, true, "-o", label="true cosine", color="tab:orange", markersize=4)
     right.plot((low + high) / 2, expected, "--o", label="confidence", color="tab:blue", markersize=4)
     right.axvline(SIZE, color="gray", linewidth=0.8)
-    right.text(SIZE, 0.62, " after the training words", fontsize="small", color="gray")
+    right.text(SIZE, 0.65, " after the training words", fontsize="small", color="gray")
     right.set(xlabel="rank of the word", title="A model of the first 100,000 words of GloVe")
     right.legend(fontsize="small")
     for axes in (left, right):
