@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pbos.arrays import NEAR_ZERO, cosines
+from pbos.errors import InputError
 from pbos.evaluation.datasets import AffixRow
 from pbos.evaluation.results import Embedder, Result, Score, bootstrap
 from pbos.evaluation.words import affix_questions, hidden_rows, macro, spearman
@@ -144,8 +145,8 @@ def hidden_words(model: Embedder, split: Split, dataset: str, *, repeats: int = 
         if inside.size:
             scores |= bootstrap(means, inside.size, repeats=repeats, seed=seed)
     details: dict[str, Any] = {"words": len(split.kept), "hidden": len(true), "missing": int(missing.sum())}
-    if hasattr(model, "confidence"):
-        expected = np.asarray(model.confidence(split.hidden.words), np.float64)
+    expected = confidence_of(model, split.hidden.words)
+    if expected is not None:
         tenths = by_tenths(expected, values["cosine"])
         errors = np.abs(np.subtract(*np.transpose(tenths)))
         scores |= bootstrap(
@@ -160,6 +161,14 @@ def hidden_words(model: Embedder, split: Split, dataset: str, *, repeats: int = 
         }
         details["tenths"] = tenths
     return Result("hidden words", dataset, scores, details)
+
+
+def confidence_of(model: Any, words: list[str]) -> npt.NDArray[np.float64] | None:
+    """Return how far a model trusts its vectors; None if it does not tell."""
+    try:
+        return np.asarray(model.confidence(words), np.float64)
+    except (AttributeError, InputError):
+        return None
 
 
 def by_tenths(expected: npt.NDArray[np.float64], true: npt.NDArray[np.float64]) -> list[tuple[float, float]]:
