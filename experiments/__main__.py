@@ -1,4 +1,4 @@
-"""The command line of the experiments: python -m experiments reproduce ..., or real-data."""
+"""The command line of the experiments: python -m experiments reproduce ..., real-data, or trust."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import sys
 from pathlib import Path
 
-from experiments import real_data
+from experiments import real_data, trust
 from experiments.data import MissingData
 from experiments.report import write_report
 from experiments.reproduce import ELSEWHERE, Runner
@@ -46,6 +46,9 @@ def main(arguments: list[str] | None = None) -> None:
     command.add_argument("names", nargs="*", metavar="NAME", help=f"default: all of {', '.join(real_data.ITEMS)}")
     command.add_argument("-o", "--output", type=Path, default=real_data.FOLDER, help="where the tables go")
     command.set_defaults(run=lambda options: real_data.make(options.names, options.output))
+    command = commands.add_parser("trust", help="draw the pictures of docs/trust.md and print its figures")
+    command.add_argument("--cache", type=Path, default=Path("results/.cache"), help="as for reproduce")
+    command.set_defaults(run=lambda options: sys.stdout.write(f"{trust.make(options.cache)}\n"))
     command = commands.add_parser("jobs", help="write what neural.py and kvq.py need, to run them where a GPU is")
     command.add_argument("model", choices=("neural", "kvq"))
     command.add_argument("--data", type=Path, default=os.environ.get("PBOS_DATA"), help="the data folder")

@@ -47,6 +47,7 @@ NEEDS = {  # the tier `adapters`: files, or folders, and the modules without whi
     "tests/test_spacy.py": "hatchling spacy",
     "tests/test_tagging.py": "scipy sklearn",
     "tests/test_torch.py": "torch",
+    "tests/test_trust.py": "matplotlib rapidfuzz scipy sklearn torch",
 }
 SLOW = {  # the tier `slow`: files or tests; so are the tests that use the private data
     "tests/test_cli.py::test_embed_streams_in_constant_memory",
