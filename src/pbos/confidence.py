@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from pbos.arrays import FloatMatrix
 
-RIDGE = 3.0  # the penalty of the regression on held-out words
+RIDGE = 10.0  # the penalty of the regression on held-out words
 MOST_SPREADS = 4.0  # how far from the mean a feature may be; farther ones count as this far
 Vector = npt.NDArray[np.float64]
 

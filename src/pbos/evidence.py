@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -50,8 +51,7 @@ def unfitted(
         device: The PyTorch device.
     """
     n_words = np.bincount(weights.indices, minlength=weights.n_columns)
-    mean = np.average(targets, axis=0, weights=reliability).astype(np.float32)
-    scale = float(np.sqrt(np.mean(np.einsum("ij,ij->i", targets, targets, dtype=np.float64)))) or 1.0
+    mean, scale = mean_and_scale(targets, reliability)
     left = (1 - leverages(weights, lam, penalty, reliability)).astype(np.float32)
     facts = np.empty((len(weights), 5), np.float32)
     for first in range(0, len(weights), BLOCK):
@@ -72,6 +72,22 @@ def unfitted(
     largest = float(np.finfo(np.float16).max)
     bits = evidence.clip(-largest, largest).astype(np.float16)
     return Confidence(bits, mean, np.array([scale], np.float32), empty, empty, empty)
+
+
+def in_full_space(
+    confidence: Confidence, vectors: FloatMatrix, targets: FloatMatrix, reliability: npt.NDArray[np.float32] | None
+) -> Confidence:
+    """Return a confidence that was fitted in a projection, for the vectors of a model in the space of the targets."""
+    mean, scale = mean_and_scale(targets, reliability)
+    evidence = confidence.evidence.copy()
+    evidence[:, -1] = np.linalg.norm(vectors, axis=1) / scale
+    return replace(confidence, evidence=evidence, mean=mean, scale=np.array([scale], np.float32))
+
+
+def mean_and_scale(targets: FloatMatrix, reliability: npt.NDArray[np.float32] | None) -> tuple[FloatMatrix, float]:
+    """Return the mean of the given vectors and their typical length."""
+    mean = np.average(targets, axis=0, weights=reliability).astype(np.float32)
+    return mean, float(np.sqrt(np.mean(np.einsum("ij,ij->i", targets, targets, dtype=np.float64)))) or 1.0
 
 
 def leverages(

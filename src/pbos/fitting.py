@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,7 +10,7 @@ import numpy.typing as npt
 
 from pbos.arrays import FloatMatrix
 from pbos.confidence import Confidence
-from pbos.evidence import BLOCK, shared_words, unfitted
+from pbos.evidence import BLOCK, in_full_space, shared_words, unfitted
 from pbos.index import SubwordIndex
 from pbos.kernels.compose import compose
 from pbos.progress import progress as progress_bar
@@ -26,7 +25,6 @@ from pbos.weights import Weights
 LEAST_HELD_OUT = 100  # words, to fit a confidence to
 CALIBRATION_DIMS = 100  # enough for the cosines that the confidence is fitted to
 LEAST_WEIGHT = 1e-4  # of a word as a whole; with a smaller one, its vector would be too long
-FULL_SHARE_WORDS = 30_000  # up to so many training words, each keeps all of its own vector
 
 
 @dataclass(frozen=True)
@@ -103,25 +101,19 @@ def solve(system: System, run: Run) -> tuple[Solution, Confidence | None]:
     """Find the subword vectors with the preset's solver, and their confidence if the preset asks for it."""
     if run.preset.solver == "sgd":
         return solve_sgd(system, run), None
-    choice, calibrated = tune(system, run)
+    choice, confidence = tune(system, run)
     with progress_bar("training", system.targets.shape[1], run.progress) as advance:
         solution = ridge_of(system, choice).solve(
             system.targets, choice.lam, threads=run.threads, device=run.device, on_slice=advance
         )
-        confidence = None
-        if calibrated is not None:
-            confidence = replace(
-                evidence_of(system, choice, solution.vectors, run),
-                center=calibrated.center,
-                spread=calibrated.spread,
-                coefficients=calibrated.coefficients,
-            )
     solution.report["reliability"] = "even" if choice.share is None else round(choice.share, 4)
     if choice.scores:
         solution.report["tried"] = choice.scores
-    if run.preset.own_share != "fitted":
-        solution.report["own_share"] = share = own_share(run.preset, len(system.words))
-        keep_own_vectors(system, solution.vectors, share)
+    if confidence is not None:
+        reliability = reliabilities(system.counts, choice.share)
+        confidence = in_full_space(confidence, solution.vectors, system.targets, reliability)
+    if not isinstance(run.preset.own_share, str):
+        keep_own_vectors(system, solution.vectors, run.preset.own_share)
     return solution, confidence
 
 
@@ -144,21 +136,6 @@ def solve_sgd(system: System, run: Run) -> Solution:
 def ridge_of(system: System, choice: Choice) -> Ridge:
     """Return the ridge regression of a system."""
     return Ridge(system.weights, system.penalty, reliabilities(system.counts, choice.share))
-
-
-def evidence_of(system: System, choice: Choice, vectors: FloatMatrix, run: Run) -> Confidence:
-    """Return the evidence of subword vectors that solve a system, without the regression on held-out words."""
-    return unfitted(
-        system.weights,
-        vectors,
-        system.targets,
-        system.counts,
-        lam=choice.lam,
-        penalty=system.penalty,
-        reliability=reliabilities(system.counts, choice.share),
-        threads=run.threads,
-        device=run.device,
-    )
 
 
 # -- held-out words ----------------------------------------------------------------------------------------------------
@@ -212,7 +189,17 @@ def calibrate(kept: System, words: list[str], targets: FloatMatrix, choice: Choi
     directions = projection(targets.shape[1], CALIBRATION_DIMS, run.seed)
     kept = replace(kept, targets=kept.targets @ directions)
     solution = ridge_of(kept, choice).solve(kept.targets, choice.lam, threads=run.threads, device=run.device)
-    evidence = evidence_of(kept, choice, solution.vectors, run)
+    evidence = unfitted(
+        kept.weights,
+        solution.vectors,
+        kept.targets,
+        kept.counts,
+        lam=choice.lam,
+        penalty=kept.penalty,
+        reliability=reliabilities(kept.counts, choice.share),
+        threads=run.threads,
+        device=run.device,
+    )
     vectors = SubwordVectors.of(solution.vectors)
     subwords = Subwords(kept.index, run.preset, vectors.lengths, pack_strings(kept.words))
     composed = np.empty((len(words), vectors.dims), np.float32)
@@ -222,20 +209,6 @@ def calibrate(kept: System, words: list[str], targets: FloatMatrix, choice: Choi
 
 
 # -- training words ----------------------------------------------------------------------------------------------------
-
-
-def own_share(recipe: Preset, n_words: int) -> float:
-    """Return how much a training word keeps of its own vector.
-
-    The automatic share falls with the square root of the number of words, because shared subwords then say more:
-
-    >>> from pbos.settings import PRESETS
-    >>> [own_share(PRESETS["default"], n) for n in (1000, 30_000, 120_000, 480_000)]
-    [1.0, 1.0, 0.5, 0.25]
-    """
-    if isinstance(recipe.own_share, str):
-        return round(min(1.0, math.sqrt(FULL_SHARE_WORDS / n_words)), 4)
-    return recipe.own_share
 
 
 def keep_own_vectors(system: System, vectors: FloatMatrix, share: float) -> None:

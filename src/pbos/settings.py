@@ -109,10 +109,10 @@ class Preset(Spelling):
         "Ridge: the share of words, most frequent first, at which a word counts half as much; auto chooses it on "
         "held-out words, even counts all words the same.",
     )
-    own_share: float | Literal["auto", "fitted"] = setting(
+    own_share: float | Literal["fitted"] = setting(
         "fitted",
         "Ridge: how much of its own vector a training word keeps, 0 to 1; the rest comes from the subwords that it "
-        "shares with others. auto is less the more words there are, fitted is what the solver gives.",
+        "shares with others. fitted is what the solver gives.",
     )
     confidence: bool = setting(False, "Ridge: learn from held-out words how far to trust a vector.")
     unit_length: bool = setting(False, "SGD: scale subword vectors to length 1 before summing (PBoS-n).")
@@ -125,10 +125,10 @@ class Preset(Spelling):
             raise InputError(f"lr must be above 0, got {self.lr}")
         if self.lam != "auto" and not (isinstance(self.lam, (int, float)) and 0 < self.lam < math.inf):
             raise InputError(f'lam must be a number above 0, or "auto", got {self.lam!r}')
-        for name, word in (("reliability", "even"), ("own_share", "fitted")):
+        for name, words in (("reliability", ("auto", "even")), ("own_share", ("fitted",))):
             value = getattr(self, name)
-            if value not in ("auto", word) and not (isinstance(value, (int, float)) and 0 <= value <= 1):
-                raise InputError(f'{name} must be a number from 0 to 1, "auto" or "{word}", got {value!r}')
+            if value not in words and not (isinstance(value, (int, float)) and 0 <= value <= 1):
+                raise InputError(f"{name} must be a number from 0 to 1, or {' or '.join(words)}, got {value!r}")
         if self.solver == "sgd" and (self.reliability, self.own_share, self.confidence) != ("even", "fitted", False):
             raise InputError('reliability, own_share and confidence need solver="ridge"')
         if self.own_share != "fitted" and not self.boundaries:
@@ -183,7 +183,7 @@ PRESETS = {
         merge=True,
         solver="ridge",
         reliability="auto",
-        own_share="auto",
+        own_share=0.3,
         confidence=True,
     ),
     "pbos": Preset(),
@@ -215,7 +215,7 @@ class Settings(TypedDict, total=False):
     solver: Solver
     lam: float | Literal["auto"]
     reliability: float | Literal["auto", "even"]
-    own_share: float | Literal["auto", "fitted"]
+    own_share: float | Literal["fitted"]
     confidence: bool
     unit_length: bool
     epochs: int

@@ -19,6 +19,7 @@ SHARES = (1 / 3, 1 / 10, 1 / 30, 1 / 100)  # the shares of words to try as `reli
 FIRST_LAM = 0.003
 SCORE_SHARE = 1 / 10  # in one half of the score, words count as training words do with this reliability
 SEARCH_DIMS = 32  # enough to tell one setting from another
+TOLERANCE = 0.03  # of the solver; likewise
 MOST_HELD_OUT = 5000
 Vector = npt.NDArray[np.float64]
 
@@ -91,10 +92,11 @@ def choose(
     """Choose lam and the share for `reliabilities` by the cosines of held-out words with their given vectors.
 
     Cosines are taken around the mean of all given vectors, so that predicting the mean for every word scores nothing.
-    The score is half the average over all words and half one with more weight on frequent words: the vectors of rare
-    words are so noisy that fitting them best means fitting noise. The search starts with the first share and climbs to
-    the best lam; it takes the next share only where that is better by more than a standard error; then it looks for a
-    better lam again.
+    With the first share, the search climbs to the lam with the best average over all words; where two are as good,
+    within a standard error, it takes the larger one, which is faster to train. It takes the next share
+    only where that is better by more than a standard error; then it climbs to a better lam again. For these steps, half
+    of the score is an average with more weight on frequent words: the vectors of rare words are so noisy that fitting
+    them best means fitting noise.
 
     Args:
         kept: The words to train on.
@@ -113,7 +115,7 @@ def choose(
     targets, goal = kept.targets @ directions, held_out.targets @ directions
     middle = targets.mean(axis=0)
     trust = reliabilities(np.concatenate([kept.counts, held_out.counts]), SCORE_SHARE)
-    parts = np.full(len(goal), 1 / len(goal))
+    parts = even = np.full(len(goal), 1 / len(goal))
     if trust is not None:
         frequent = trust[-len(goal) :].astype(np.float64)
         parts = (parts + frequent / frequent.sum()) / 2
@@ -125,7 +127,7 @@ def choose(
 
     @functools.cache
     def cosines_of(lam: float, share: float | None) -> Vector:
-        vectors = ridge(share).solve(targets, lam, threads=threads, device=device).vectors
+        vectors = ridge(share).solve(targets, lam, tolerance=TOLERANCE, threads=threads, device=device).vectors
         words = np.empty_like(goal)
         compose(held_out.weights.indptr, held_out.weights.indices, held_out.weights.data, vectors, words)
         found = row_cosines(words - middle, goal - middle)
@@ -134,25 +136,34 @@ def choose(
         on_try(name, scores[name])
         return found
 
-    def climb(at: int, share: float | None) -> int:
-        """Return the position of the best lam, going from one to the next as long as it gets better."""
-        for step in (1, -1):
-            while (
-                0 <= at + step < len(lams)
-                and parts @ (cosines_of(lams[at + step], share) - cosines_of(lams[at], share)) > 0
-            ):
+    def gain(old: tuple[float, float | None], new: tuple[float, float | None], parts: Vector) -> tuple[float, float]:
+        """Return how much better one setting scores than another, and the standard error of that."""
+        gained = cosines_of(*new) - cosines_of(*old)
+        mean = float(parts @ gained)
+        return mean, float(np.sqrt(parts**2 @ (gained - mean) ** 2))
+
+    def climb(at: int, share: float | None, parts: Vector) -> int:
+        """Return the position of the largest lam that is within a standard error of the best one next to it."""
+        for step, sign in (
+            (1, 1),
+            (-1, -1),
+        ):  # to smaller lams if they are better, to larger ones unless they are worse
+            while 0 <= at + step < len(lams):
+                mean, error = gain((lams[at], share), (lams[at + step], share), parts)
+                if mean <= sign * error:
+                    break
                 at += step
         return at
 
-    at = climb(lams.index(FIRST_LAM) if FIRST_LAM in lams else len(lams) - 1, shares[0])
     share = shares[0]
+    at = climb(lams.index(FIRST_LAM) if FIRST_LAM in lams else len(lams) - 1, share, even)
     for other in shares[1:]:
-        gained = cosines_of(lams[at], other) - cosines_of(lams[at], share)
-        error = np.sqrt(parts**2 @ (gained - parts @ gained) ** 2)
-        if parts @ gained <= error or len(goal) == 1:
+        mean, error = gain((lams[at], share), (lams[at], other), parts)
+        if mean <= error or len(goal) == 1:
             break
         share = other
-    at = climb(at, share)
+    if share != shares[0]:
+        at = climb(at, share, parts)
     return Choice(lams[at], share, scores)
 
 

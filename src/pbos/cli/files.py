@@ -32,7 +32,7 @@ from pbos.settings import DTYPES, Preset
 from pbos.vectors import FORMATS
 
 # what `solver_facts` describes
-SOLVER_REPORT = ("losses", "lam", "reliability", "own_share", "tried", "iterations", "residual")
+SOLVER_REPORT = ("losses", "lam", "reliability", "tried", "iterations", "residual")
 OTHER_SETTINGS = {  # which a solver does not use
     "ridge": ("unit_length", "epochs", "lr"),
     "sgd": ("lam", "reliability", "own_share", "confidence"),
@@ -110,7 +110,7 @@ def solver_facts(training: dict[str, Any]) -> dict[str, str]:
     if "residual" in training:
         facts["lam"] = f"{training['lam']:g}"
         facts["residual"] = f"{training['residual']:.3g} after {training['iterations']} iterations"
-    for name in ("reliability", "own_share"):
+    for name in ("reliability",):
         if name in training:
             facts[name] = str(training[name])
     if tried := training.get("tried"):
