@@ -4,7 +4,6 @@ import filecmp
 import functools
 import json
 from collections import defaultdict
-from dataclasses import replace
 
 import numpy as np
 import oracle
@@ -13,7 +12,7 @@ import samples
 
 import pbos
 from pbos import InputError, PbosWarning, WordVectors
-from pbos.fitting import System, keep_own_vectors, own_share
+from pbos.fitting import System, keep_own_vectors
 from pbos.settings import PRESETS
 from pbos.solvers import Ridge
 from pbos.tuning import LAMS
@@ -366,9 +365,9 @@ def test_what_was_chosen_and_tried_is_reported(real, tmp_path):
     model = pbos.train(vectors)
     training = model.info["training"]
     assert {"0.003", "0.001", "0.01", "0.1", "0.03"} & training["tried"].keys()
-    assert (training["lam"] in LAMS, training["reliability"], training["own_share"]) == (True, "even", 1.0)
+    assert (training["lam"] in LAMS, training["reliability"]) == (True, "even")
     assert f"{training['lam']:g}" in training["tried"]
-    assert {model.info[name] for name in ("lam", "reliability", "own_share")} == {"auto"}
+    assert [model.info[name] for name in ("lam", "reliability", "own_share")] == ["auto", "auto", 0.3]
     assert 0 <= training["residual"] <= 0.02
     model.save(tmp_path / "m")
     config = json.loads((tmp_path / "m" / "config.json").read_text(encoding="utf-8"))
@@ -376,7 +375,7 @@ def test_what_was_chosen_and_tried_is_reported(real, tmp_path):
     card = (tmp_path / "m" / "README.md").read_text(encoding="utf-8").splitlines()
     tried = "; ".join(f"{name}: {score}" for name, score in training["tried"].items())
     facts = f"lam: {training['lam']}", f"residual: {training['residual']}", "seed: 0", "solver: ridge"
-    for line in (*facts, "reliability: even", "own_share: 1.0"):
+    for line in (*facts, "reliability: even", "own_share: 0.3"):
         assert card.count(f"- {line}") == 1
     assert f"- cosine of held-out words by lam, reliability: {tried}" in card
 
@@ -385,7 +384,7 @@ def test_given_settings_are_used_and_nothing_tried(real):
     vectors, _ = real
     model = pbos.train(vectors, lam=2, reliability=0.2, own_share=0.5)
     training = model.info["training"]
-    assert (training["lam"], training["reliability"], training["own_share"]) == (2, 0.2, 0.5)
+    assert (training["lam"], training["reliability"], model.info["own_share"]) == (2, 0.2, 0.5)
     assert "tried" not in training
     assert "by lam" not in model.card()
 
@@ -441,8 +440,7 @@ def test_training_words_keep_a_share_of_their_vectors(real, share, settings, mon
 
 def test_a_share_of_1_gives_the_given_vectors_back(real):
     vectors, _ = real
-    model = pbos.train(vectors)
-    assert model.info["training"]["own_share"] == 1.0
+    model = pbos.train(vectors, own_share=1)
     for word, vector in zip(vectors.words, vectors.vectors, strict=True):
         if not any(word in other.replace("'", "-").split("-") for other in vectors.words if other != word):
             assert model[word] == pytest.approx(vector, abs=1e-4), word
@@ -486,13 +484,6 @@ def test_a_tiny_weight_gives_no_huge_vector(weight):
     assert vectors[2] == pytest.approx([2000, 3000] if weight == 1e-3 else [7, 7])
 
 
-@pytest.mark.parametrize("n_words", [1, 30_000, 30_001, 100_000, 317_730])
-def test_the_automatic_share(n_words):
-    expected = min(1, (30_000 / n_words) ** 0.5)
-    assert own_share(PRESETS["default"], n_words) == pytest.approx(expected, abs=1e-4)
-    assert own_share(replace(PRESETS["default"], own_share=0.3), n_words) == 0.3
-
-
 # Odd tables -----------------------------------------------------------------------------------------------------------
 
 
@@ -506,7 +497,7 @@ def test_any_table_can_be_trained_on(n_words, kind):
         targets[:] = 0.7 * (kind == "equal")
     if kind == "some zeros":
         targets[::2] = 0
-    model = pbos.train((words, targets))
+    model = pbos.train((words, targets), own_share=1)
     others = ["bab", "ba1-ba2", "x", "Ω"]
     assert np.isfinite(model.embed([*words, *others])).all()
     assert model.embed(words) == pytest.approx(targets, abs=1e-3)
@@ -518,7 +509,7 @@ def test_any_table_can_be_trained_on(n_words, kind):
     "settings",
     [
         {"preset": "bos", "solver": "ridge", "confidence": True},
-        {"preset": "bos", "solver": "ridge", "reliability": "auto", "own_share": "auto"},
+        {"preset": "bos", "solver": "ridge", "reliability": "auto", "own_share": 0.3},
         {"preset": "pbos", "solver": "ridge", "boundaries": True, "own_share": 1.0, "confidence": True},
         {"boundaries": False},
         {"reliability": 0, "own_share": 0},

@@ -216,7 +216,8 @@ def keep_own_vectors(system: System, vectors: FloatMatrix, share: float) -> None
 
     With s composed of the subwords that the word shares with others, and v given, the word gets s + share * (v - s).
     So the share of known words does not depend on lam, which is best for unseen words. A word that is a part of other
-    training words, as `car` is of `car-bomb`, has no vector for itself alone; it stays as it is.
+    training words, as `car` is of `car-bomb`, has no vector for itself alone; it stays as it is. A word that shares
+    nothing with others gets v.
     """
     weights = system.weights
     n_words = np.bincount(weights.indices, minlength=weights.n_columns)
@@ -230,5 +231,7 @@ def keep_own_vectors(system: System, vectors: FloatMatrix, share: float) -> None
         composed = np.empty((rows.size, vectors.shape[1]), np.float32)
         compose(some.indptr, some.indices, some.data, vectors, composed)
         shared = shared_words(some, n_words, vectors)
-        wanted = shared + np.float32(share) * (system.targets[rows] - shared)
+        given = system.targets[rows]
+        shares = np.where(shared.any(axis=1), np.float32(share), np.float32(1))[:, None]
+        wanted = shared + shares * (given - shared)
         vectors[columns] = (wanted - composed) / own_weights[:, None]

@@ -40,6 +40,13 @@ class Choice(NamedTuple):
     scores: dict[str, float]
 
 
+class Gain(NamedTuple):
+    """A difference of scores and its standard error."""
+
+    mean: float
+    error: float
+
+
 def reliabilities(counts: Vector, share: float | None) -> npt.NDArray[np.float32] | None:
     """Return how much each word counts in the regression, 1 on average; None if all count the same.
 
@@ -91,12 +98,13 @@ def choose(
 ) -> Choice:
     """Choose lam and the share for `reliabilities` by the cosines of held-out words with their given vectors.
 
-    Cosines are taken around the mean of all given vectors, so that predicting the mean for every word scores nothing.
-    With the first share, the search climbs to the lam with the best average over all words; where two are as good,
-    within a standard error, it takes the larger one, which is faster to train. It takes the next share
-    only where that is better by more than a standard error; then it climbs to a better lam again. For these steps, half
-    of the score is an average with more weight on frequent words: the vectors of rare words are so noisy that fitting
-    them best means fitting noise.
+    With the first share, the search climbs to the lam with the best mean cosine; where two are as good, within a
+    standard error, it takes the larger one, which is faster to train. It takes the next share only where that is better
+    by more than a standard error; then it climbs to a better lam again.
+
+    Shares are compared by another score. Cosines are taken around the mean of all given vectors, because rare words
+    tend to be near it, and half of the score counts frequent words more: the vectors of rare words are so noisy that
+    fitting them best means fitting noise.
 
     Args:
         kept: The words to train on.
@@ -115,7 +123,7 @@ def choose(
     targets, goal = kept.targets @ directions, held_out.targets @ directions
     middle = targets.mean(axis=0)
     trust = reliabilities(np.concatenate([kept.counts, held_out.counts]), SCORE_SHARE)
-    parts = even = np.full(len(goal), 1 / len(goal))
+    even = parts = np.full(len(goal), 1 / len(goal))
     if trust is not None:
         frequent = trust[-len(goal) :].astype(np.float64)
         parts = (parts + frequent / frequent.sum()) / 2
@@ -126,44 +134,42 @@ def choose(
         return Ridge(kept.weights, penalty, reliabilities(kept.counts, share))
 
     @functools.cache
-    def cosines_of(lam: float, share: float | None) -> Vector:
+    def cosines_of(lam: float, share: float | None) -> tuple[Vector, Vector]:
+        """Return the cosines of the held-out words, plain and around the mean."""
         vectors = ridge(share).solve(targets, lam, tolerance=TOLERANCE, threads=threads, device=device).vectors
         words = np.empty_like(goal)
         compose(held_out.weights.indptr, held_out.weights.indices, held_out.weights.data, vectors, words)
-        found = row_cosines(words - middle, goal - middle)
+        plain = row_cosines(words, goal)
         name = f"{lam:g}" if share is None else f"{lam:g}, {share:.2g}"
-        scores[name] = round(float(parts @ found), 4)
+        scores[name] = round(float(plain.mean()), 4)
         on_try(name, scores[name])
-        return found
+        return plain, row_cosines(words - middle, goal - middle)
 
-    def gain(old: tuple[float, float | None], new: tuple[float, float | None], parts: Vector) -> tuple[float, float]:
-        """Return how much better one setting scores than another, and the standard error of that."""
-        gained = cosines_of(*new) - cosines_of(*old)
+    def gain(old: tuple[float, float | None], new: tuple[float, float | None], by: int, parts: Vector) -> Gain:
+        """Return how much better a setting is than another; `by` is 0 for plain cosines, 1 around the mean."""
+        gained = cosines_of(*new)[by] - cosines_of(*old)[by]
         mean = float(parts @ gained)
-        return mean, float(np.sqrt(parts**2 @ (gained - mean) ** 2))
+        return Gain(mean, float(np.sqrt(parts**2 @ (gained - mean) ** 2)))
 
-    def climb(at: int, share: float | None, parts: Vector) -> int:
+    def climb(at: int, share: float | None, by: int, parts: Vector) -> int:
         """Return the position of the largest lam that is within a standard error of the best one next to it."""
-        for step, sign in (
-            (1, 1),
-            (-1, -1),
-        ):  # to smaller lams if they are better, to larger ones unless they are worse
+        for step, sign in ((1, 1), (-1, -1)):  # to a smaller lam if it is better, to a larger one unless it is worse
             while 0 <= at + step < len(lams):
-                mean, error = gain((lams[at], share), (lams[at + step], share), parts)
+                mean, error = gain((lams[at], share), (lams[at + step], share), by, parts)
                 if mean <= sign * error:
                     break
                 at += step
         return at
 
     share = shares[0]
-    at = climb(lams.index(FIRST_LAM) if FIRST_LAM in lams else len(lams) - 1, share, even)
+    at = climb(lams.index(FIRST_LAM) if FIRST_LAM in lams else len(lams) - 1, share, 0, even)
     for other in shares[1:]:
-        mean, error = gain((lams[at], share), (lams[at], other), parts)
+        mean, error = gain((lams[at], share), (lams[at], other), 1, parts)
         if mean <= error or len(goal) == 1:
             break
         share = other
     if share != shares[0]:
-        at = climb(at, share, parts)
+        at = climb(at, share, 1, parts)
     return Choice(lams[at], share, scores)
 
 

@@ -110,9 +110,8 @@ def solver_facts(training: dict[str, Any]) -> dict[str, str]:
     if "residual" in training:
         facts["lam"] = f"{training['lam']:g}"
         facts["residual"] = f"{training['residual']:.3g} after {training['iterations']} iterations"
-    for name in ("reliability",):
-        if name in training:
-            facts[name] = str(training[name])
+    if "reliability" in training:
+        facts["reliability"] = str(training["reliability"])
     if tried := training.get("tried"):
         scores = [f"{what}: {score:.3f}" for what, score in tried.items()]
         facts["cosine of held-out words by lam, reliability"] = "; ".join(scores)
