@@ -629,7 +629,7 @@ def test_max_vectors_above_their_number_changes_nothing(real):
 
 def test_marks_alone_have_no_vector():
     """So punctuation by itself, with nothing but marks around it, has zeros, as its coverage says."""
-    model = pbos.train({"a": [1.0], "b-c": [2.0], "-": [3.0], "d--e": [4.0]}, lam=1e-4)
+    model = pbos.train({"a": [1.0], "b-c": [2.0], "-": [3.0], "d--e": [4.0]}, lam=1e-4, own_share=1)
     for word in ("?", "!", "😀"):
         assert (model.lattice(word).word, model.lattice(word).spelled) == (word, f"<>{word}<>")
         assert (model.coverage(word), model.weights(word), model[word].tolist()) == (0.0, [], [0.0])

@@ -100,7 +100,7 @@ def choose(
 
     With the first share, the search climbs to the lam with the best mean cosine; where two are as good, within a
     standard error, it takes the larger one, which is faster to train. It takes the next share only where that is better
-    by more than a standard error; then it climbs to a better lam again.
+    by more than two standard errors; then it climbs to a better lam again.
 
     Shares are compared by another score. Cosines are taken around the mean of all given vectors, because rare words
     tend to be near it, and half of the score counts frequent words more: the vectors of rare words are so noisy that
@@ -165,7 +165,7 @@ def choose(
     at = climb(lams.index(FIRST_LAM) if FIRST_LAM in lams else len(lams) - 1, share, 0, even)
     for other in shares[1:]:
         mean, error = gain((lams[at], share), (lams[at], other), 1, parts)
-        if mean <= error or len(goal) == 1:
+        if mean <= 2 * error or len(goal) == 1:
             break
         share = other
     if share != shares[0]:
