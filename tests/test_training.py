@@ -309,13 +309,13 @@ class ByHand:
         self.vectors = np.linalg.solve(left, weighted @ self.targets)
 
     def keep_own_vectors(self):
-        """Give words s + share (v - s), where s is the sum of what they share with others."""
+        """Give words s + share (v - s), where s is the sum of what they share with others; v if that is nothing."""
         shared = (self.matrix > 0).sum(axis=0) > 1
         for text, row, given in zip(self.texts, self.matrix, self.targets, strict=True):
             own = self.rows.get(text)
             if own is not None and not shared[own]:
                 composed = row[shared] @ self.vectors[shared]
-                wanted = composed + self.own_share * (given - composed)
+                wanted = composed + (self.own_share if composed.any() else 1) * (given - composed)
                 self.vectors[own] = 0
                 self.vectors[own] = (wanted - row @ self.vectors) / row[own]
 
@@ -430,7 +430,8 @@ def test_training_words_keep_a_share_of_their_vectors(real, share, settings, mon
         if text not in own or own[text] < 1e-3 or n_words[text] > 1:
             continue
         shared = sum(weight * trained[rows_of(model)[s]] for s, weight in own.items() if n_words[s] > 1)
-        assert model[word] == pytest.approx(shared + share * (vectors[word] - shared), abs=2e-4), word
+        part = share if np.any(shared) else 1
+        assert model[word] == pytest.approx(shared + part * (vectors[word] - shared), abs=2e-4), word
         kept += 1
     assert kept > (50 if settings.get("weighting") == "posterior" else 140)
     if settings == {"merge": False}:  # the vectors that words share are those of the regression

@@ -93,7 +93,7 @@ def parts_of(matrix, targets, counts, hidden):
 
 
 def cosines_by_hand(matrix, targets, counts, hidden, penalty, lam, share, seed=0):
-    """The cosines of held-out words with a dense solution for the others, around the mean of those."""
+    """The cosines of held-out words with a dense solution for the others: plain, and around the mean of those."""
     if targets.shape[1] > 32:
         targets = targets @ np.linalg.qr(np.random.default_rng(seed).standard_normal((targets.shape[1], 32)))[0]
     reliability = None
@@ -103,8 +103,11 @@ def cosines_by_hand(matrix, targets, counts, hidden, penalty, lam, share, seed=0
         reliability = reliability / reliability.mean()
     vectors = dense_ridge(matrix[~hidden], targets[~hidden], lam, penalty, reliability)
     middle = targets[~hidden].mean(axis=0)
-    words, given = matrix[hidden] @ vectors - middle, targets[hidden] - middle
-    return (words * given).sum(axis=1) / np.linalg.norm(words, axis=1) / np.linalg.norm(given, axis=1)
+    pairs = [(matrix[hidden] @ vectors - zero, targets[hidden] - zero) for zero in (0 * middle, middle)]
+    return [
+        (words * given).sum(axis=1) / np.maximum(np.linalg.norm(words, axis=1) * np.linalg.norm(given, axis=1), 1e-12)
+        for words, given in pairs
+    ]
 
 
 def score_parts(counts, hidden):
@@ -116,8 +119,9 @@ def score_parts(counts, hidden):
 
 @pytest.mark.parametrize(("tail", "shuffled", "weighs"), [(0.0, False, False), (6.0, False, True), (6.0, True, False)])
 @pytest.mark.parametrize("dims", [12, 40])
-def test_the_choice_is_that_of_brute_force(tail, shuffled, weighs, dims):
+def test_the_choice_is_that_of_brute_force(tail, shuffled, weighs, dims, monkeypatch):
     """A table with a noisy tail weighs words; one without noise by rank, or in random order, does not."""
+    monkeypatch.setattr("pbos.tuning.TOLERANCE", 1e-6)
     matrix, targets, counts = made_words(dims=dims, tail=tail)
     if shuffled:
         counts = np.random.default_rng(5).permutation(counts)
@@ -128,26 +132,37 @@ def test_the_choice_is_that_of_brute_force(tail, shuffled, weighs, dims):
     kept, held_out = parts_of(matrix, targets, counts, hidden)
     choice = choose(kept, held_out, penalty, lams=LAMS, shares=shares, on_try=tried.__setitem__)
 
-    parts = score_parts(counts, hidden)
     cosines = {
         (lam, share): cosines_by_hand(matrix, targets, counts, hidden, penalty, lam, share)
         for lam in LAMS
         for share in shares
     }
-    scores = {place: float(parts @ one) for place, one in cosines.items()}
-    names = {f"{lam:g}" if share is None else f"{lam:g}, {share:.2g}": (lam, share) for lam, share in scores}
+    names = {f"{lam:g}" if share is None else f"{lam:g}, {share:.2g}": (lam, share) for lam, share in cosines}
     assert choice.scores == tried
-    assert choice.scores == pytest.approx({name: scores[names[name]] for name in tried}, abs=2e-4)
-    assert choice.lam == max(LAMS, key=lambda lam: scores[lam, choice.share])
-    assert (choice.share is not None) == weighs
-    best = max(LAMS, key=lambda lam: scores[lam, None])
-    expected = None  # the last of the shares each of which is better than the one before by more than the error
+    assert choice.scores == pytest.approx({name: cosines[names[name]][0].mean() for name in tried}, abs=2e-4)
+
+    def gain(new, old, by, parts):
+        gained = cosines[new][by] - cosines[old][by]
+        mean = np.sum(parts * gained)
+        return mean, np.sqrt(np.sum(parts**2 * (gained - mean) ** 2))
+
+    def is_good(lam, share, by, parts):
+        """A smaller lam is not better by more than an error, a larger one is worse by more than that."""
+        at = LAMS.index(lam)
+        smaller = at + 1 == len(LAMS) or np.subtract(*gain((LAMS[at + 1], share), (lam, share), by, parts)) <= 0
+        return smaller and (at == 0 or np.sum(gain((LAMS[at - 1], share), (lam, share), by, parts)) <= 0)
+
+    even, parts = np.full(hidden.sum(), 1 / hidden.sum()), score_parts(counts, hidden)
+    firsts = [lam for lam in LAMS if is_good(lam, None, 0, even)]
+    assert len(firsts) == 1
+    expected = None  # the last of the shares each of which is better than the one before by two standard errors
     for share in shares[1:]:
-        gained = cosines[best, share] - cosines[best, expected]
-        if parts @ gained <= np.sqrt(np.sum(parts**2 * (gained - parts @ gained) ** 2)):
+        mean, error = gain((firsts[0], share), (firsts[0], expected), 1, parts)
+        if mean <= 2 * error:
             break
         expected = share
-    assert choice.share == expected
+    assert (choice.share, choice.share is not None) == (expected, weighs)
+    assert is_good(choice.lam, choice.share, *((0, even) if expected is None else (1, parts)))
 
 
 @pytest.mark.parametrize(("lams", "expected"), [((1000.0, 300.0, 100.0), 100.0), ((0.003, 0.001, 0.0003), 0.003)])
