@@ -21,13 +21,13 @@ class Explanation:
     >>> import pbos
     >>> explanation = pbos.load().explain("unfriendliest", n=2)
     >>> print(explanation)
-    unfriendliest   coverage 1.00   entropy 0.06
+    unfriendliest   coverage 1.00   entropy 1.24   confidence 0.88
       segmentations
-        unfriend/liest   0.991  ███████████████████████▊
-        unfriend/li/est  0.005  ▏
+        un/friendlies/t  0.683  ████████████████▍
+        un/friendli/est  0.225  █████▍
       subword weights
-        <unfriend        0.092  ██▎
-        <un              0.046  █▏
+        <unfriend        0.089  ██▏
+        <un              0.045  █▏
     >>> explanation.neighbors[0][0]
     'unfriendly'
 

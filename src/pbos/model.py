@@ -169,7 +169,7 @@ class Model(Segmenter):
         It is 0 where a word has no known subword.
 
         >>> print(load().similarity("king", ["queen", "banana"]).round(2))
-        [0.52 0.2 ]
+        [0.56 0.21]
         """
         left, right = np.atleast_2d(self.embed(first)), np.atleast_2d(self.embed(second))
         if isinstance(first, str) and isinstance(second, str):
