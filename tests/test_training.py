@@ -529,14 +529,17 @@ def test_unusual_settings(settings):
         assert np.isfinite(model.confidence(words)).all()
 
 
-def test_the_order_of_words_matters_only_if_it_says_something(small_vectors):
-    """Noise that grows with the rank is found; in a random order, all words count the same."""
+def test_the_order_of_words_matters_only_if_it_says_something(small_vectors, monkeypatch):
+    """Noise that grows with the rank is found; in a random order, or with few words, all count the same."""
     random = np.random.default_rng(0)
     noise = random.normal(size=small_vectors.vectors.shape) * small_vectors.vectors.std()
     noisy = small_vectors.vectors + noise * np.sqrt(np.arange(len(small_vectors)) / 200)[:, None]
     mixed = random.permutation(len(noisy))
     words = np.array(small_vectors.words, object)
     settings = {"confidence": False, "own_share": 0.0}
+    few = pbos.train((words.tolist(), noisy), **settings)
+    assert few.info["training"]["reliability"] == "even"
+    monkeypatch.setattr("pbos.fitting.LEAST_RANKED", 1)
     found = [
         pbos.train(table, counts, **settings).info["training"]["reliability"]
         for table, counts in (

@@ -23,6 +23,7 @@ from pbos.tuning import LAMS, SHARES, Choice, Words, choose, projection, reliabi
 from pbos.weights import Weights
 
 LEAST_HELD_OUT = 100  # words, to fit a confidence to
+LEAST_RANKED = 20_000  # words; with fewer, all are needed, and count the same
 CALIBRATION_DIMS = 100  # enough for the cosines that the confidence is fitted to
 LEAST_WEIGHT = 1e-4  # of a word as a whole; with a smaller one, its vector would be too long
 
@@ -146,7 +147,9 @@ def tune(system: System, run: Run) -> tuple[Choice, Confidence | None]:
     recipe = run.preset
     lams = LAMS if isinstance(recipe.lam, str) else (recipe.lam,)
     shares: tuple[float | None, ...] = (None, *SHARES)
-    if recipe.reliability != "auto":
+    if recipe.reliability == "auto" and len(system.words) < LEAST_RANKED:
+        shares = (None,)
+    elif recipe.reliability != "auto":
         shares = (None if isinstance(recipe.reliability, str) else recipe.reliability,)
     if len(lams) == len(shares) == 1 and not recipe.confidence:
         return Choice(lams[0], shares[0], {}), None
