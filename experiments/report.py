@@ -82,7 +82,7 @@ expected and true cosine over tenths of the words; expected/true by tenths, from
     "real-unseen": """Every model is trained on the same words: the first 200,000 of GloVe (100 dimensions) without all
 words of the benchmarks and 4,000 other words. Cosine of these 4,000, frequent to rare as above; then ρ × 100 on the
 benchmarks, whose words are all unseen. The neural models of characters are our own, in
-[neural.py](../experiments/neural.py): 40 epochs, squared error weighted by 1 / (1 + rank / 10,000), the epoch chosen
+`experiments/neural.py`: 40 epochs, squared error weighted by 1 / (1 + rank / 10,000), the epoch chosen
 on 2,000 other words. They stand for their kind, not for the best that could be made of it.""",
 }
 

@@ -55,7 +55,7 @@ def test_affix_prediction(segmenter, shared_data):
 
 
 def test_affix_prediction_with_fitted_probabilities(shared_data):
-    """Boundaries, every word counted once, subwords of two words or more, two rounds of EM: F1 of .919.
+    """Boundaries, every word counted once, subwords of two words or more, two rounds of EM: F1 of .915.
 
     These settings were the best of 16 tried on this very set, so the figure is on the high side.
     """
@@ -64,4 +64,4 @@ def test_affix_prediction_with_fitted_probabilities(shared_data):
     found = affix_scores(
         segmenter, shared_data, lambda affix: f"{affix[1:]}>" if affix.startswith("-") else f"<{affix[:-1]}"
     )
-    assert found[2] == pytest.approx(0.919, abs=0.002)
+    assert found[2] == pytest.approx(0.915, abs=0.002)

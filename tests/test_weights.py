@@ -41,7 +41,10 @@ def cases(draw):
 
 
 def expected_weights(text, spelling, table, with_vector):
+    """Weigh by hand; for "both", pieces are characters or have a vector."""
     how = spelling.weighting, spelling.start_weight, spelling.end_weight
+    if spelling.weighting == "both":
+        table = {subword: p for subword, p in table.items() if len(subword) == 1 or subword in with_vector}
     return oracle.span_weights(text, table, with_vector, spelling.unseen_char_prob, *how)
 
 
