@@ -188,6 +188,7 @@ def test_the_mean_difference_is_that_of_scipys_rhos():
 
 def test_rows_with_published_vectors(runner, tmp_path, monkeypatch):
     monkeypatch.setattr(Model, "confidence", lambda self, words: np.full(len(words), 0.25), raising=False)
+    monkeypatch.setattr("experiments.reproduce.ELSEWHERE", tmp_path / "elsewhere")
     rows = [row("real-similarity", model, limit=limit) for limit in (200, 400) for model in ("targets", "default")]
     labels = {"targets": "targets alone", "default": "default"}
     rows = [

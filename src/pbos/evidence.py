@@ -10,7 +10,6 @@ import numpy.typing as npt
 
 from pbos.arrays import FloatMatrix
 from pbos.confidence import Confidence
-from pbos.kernels.compose import compose
 from pbos.solvers import Ridge
 from pbos.tuning import Vector, row_cosines
 from pbos.weights import Weights
@@ -110,7 +109,5 @@ def leverages(
 
 def shared_words(weights: Weights, n_words: npt.NDArray[np.int64], vectors: FloatMatrix) -> FloatMatrix:
     """Return the words' vectors without what they have for themselves: the sums over columns of two or more words."""
-    out = np.empty((len(weights), vectors.shape[1]), np.float32)
     data = np.where(n_words[weights.indices] > 1, weights.data, np.float32(0))
-    compose(weights.indptr, weights.indices, data, vectors, out)
-    return out
+    return replace(weights, data=data).composed(vectors)

@@ -12,7 +12,6 @@ from pbos.arrays import FloatMatrix
 from pbos.confidence import Confidence
 from pbos.evidence import BLOCK, in_full_space, shared_words, unfitted
 from pbos.index import SubwordIndex
-from pbos.kernels.compose import compose
 from pbos.progress import progress as progress_bar
 from pbos.settings import Preset, Spelling
 from pbos.solvers import Ridge, Solution, sgd
@@ -69,7 +68,7 @@ def make_system(
     subwords = Subwords(index, run.preset)
     weights = subwords.weights_of_codes(codes, run.threads).merged()
     whole = np.full(len(words), -1)
-    if run.preset.own_share != "fitted":
+    if not isinstance(run.preset.own_share, str):
         whole = subwords.rows_of_whole_words(codes)
     rows = index.rows
     with_vector = np.flatnonzero(rows >= 0)
@@ -146,11 +145,11 @@ def tune(system: System, run: Run) -> tuple[Choice, Confidence | None]:
     """Choose lam and reliability on held-out words, and fit the confidence to them."""
     recipe = run.preset
     lams = LAMS if isinstance(recipe.lam, str) else (recipe.lam,)
-    shares: tuple[float | None, ...] = (None, *SHARES)
-    if recipe.reliability == "auto" and len(system.words) < LEAST_RANKED:
-        shares = (None,)
-    elif recipe.reliability != "auto":
-        shares = (None if isinstance(recipe.reliability, str) else recipe.reliability,)
+    shares: tuple[float | None, ...] = (None,)
+    if recipe.reliability == "auto" and len(system.words) >= LEAST_RANKED:
+        shares = (None, *SHARES)
+    elif not isinstance(recipe.reliability, str):
+        shares = (recipe.reliability,)
     if len(lams) == len(shares) == 1 and not recipe.confidence:
         return Choice(lams[0], shares[0], {}), None
     hidden = split(len(system.words), run.seed)
@@ -231,9 +230,7 @@ def keep_own_vectors(system: System, vectors: FloatMatrix, share: float) -> None
         rows = alone[first : first + BLOCK]
         some, columns, own_weights = weights.take(rows), system.whole[rows], weights.data[own][first : first + BLOCK]
         vectors[columns] = 0
-        composed = np.empty((rows.size, vectors.shape[1]), np.float32)
-        compose(some.indptr, some.indices, some.data, vectors, composed)
-        shared = shared_words(some, n_words, vectors)
+        composed, shared = some.composed(vectors), shared_words(some, n_words, vectors)
         given = system.targets[rows]
         shares = np.where(shared.any(axis=1), np.float32(share), np.float32(1))[:, None]
         wanted = shared + shares * (given - shared)

@@ -108,7 +108,7 @@ def train(
     vectors_of_subwords, packed = SubwordVectors.of(values), pack_strings(kept_words)
     model = Model(system.index, recipe.spelling, vectors_of_subwords, packed, given_vectors, info, confidence)
     if hidden.size:
-        training |= heldout_report(model, [words[i] for i in hidden], targets[hidden], table)
+        training |= heldout_report(model, [words[i] for i in hidden], targets[hidden], table, threads)
     return model
 
 
@@ -173,9 +173,11 @@ def held_out_rows(n_words: int, share: float, seed: int) -> npt.NDArray[np.int64
     return np.sort(np.random.default_rng(seed).choice(n_words, size, replace=False))
 
 
-def heldout_report(model: Model, words: list[str], targets: FloatMatrix, table: WordCounts) -> dict[str, Any]:
+def heldout_report(
+    model: Model, words: list[str], targets: FloatMatrix, table: WordCounts, threads: int | None
+) -> dict[str, Any]:
     """Return the mean cosine of held-out words and their given vectors: of all, the most frequent and the rarest."""
-    found = cosines(model.embed(words), targets)
+    found = cosines(model.embed(words, threads=threads), targets)
     third = max(len(words) // 3, 1)
     by_count = np.argsort(-table.of_words(words), kind="stable")
     parts = {"": by_count, "_frequent": by_count[:third], "_rare": by_count[-third:]}

@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from pbos.arrays import FloatMatrix
-from pbos.kernels.compose import compose
 from pbos.solvers import Ridge
 from pbos.weights import Weights
 
@@ -117,8 +116,9 @@ def choose(
         device: As for `Ridge.solve`.
         on_try: Called with what was tried and its score.
     """
-    if not len(held_out.weights) or (len(lams) == 1 and len(shares) == 1):
-        return Choice(FIRST_LAM if FIRST_LAM in lams else lams[-1], shares[0], {})
+    start = lams.index(FIRST_LAM) if FIRST_LAM in lams else len(lams) - 1
+    if not len(held_out.weights) or len(lams) == len(shares) == 1:
+        return Choice(lams[start], shares[0], {})
     directions = projection(kept.targets.shape[1], SEARCH_DIMS, seed)
     targets, goal = kept.targets @ directions, held_out.targets @ directions
     middle = targets.mean(axis=0)
@@ -137,8 +137,7 @@ def choose(
     def cosines_of(lam: float, share: float | None) -> tuple[Vector, Vector]:
         """Return the cosines of the held-out words, plain and around the mean."""
         vectors = ridge(share).solve(targets, lam, tolerance=TOLERANCE, threads=threads, device=device).vectors
-        words = np.empty_like(goal)
-        compose(held_out.weights.indptr, held_out.weights.indices, held_out.weights.data, vectors, words)
+        words = held_out.weights.composed(vectors)
         plain = row_cosines(words, goal)
         name = f"{lam:g}" if share is None else f"{lam:g}, {share:.2g}"
         scores[name] = round(float(plain.mean()), 4)
@@ -162,7 +161,7 @@ def choose(
         return at
 
     share = shares[0]
-    at = climb(lams.index(FIRST_LAM) if FIRST_LAM in lams else len(lams) - 1, share, 0, even)
+    at = climb(start, share, 0, even)
     for other in shares[1:]:
         mean, error = gain((lams[at], share), (lams[at], other), 1, parts)
         if mean <= 2 * error or len(goal) == 1:

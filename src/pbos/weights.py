@@ -7,7 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from pbos.arrays import FloatMatrix
 from pbos.kernels import columns
+from pbos.kernels.compose import compose
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,12 @@ class Weights:
         indptr = np.concatenate([[0], np.cumsum(sizes)])
         entries = np.repeat(self.indptr[rows] - indptr[:-1], sizes) + np.arange(indptr[-1])
         return Weights(indptr, self.indices[entries], self.data[entries], self.n_columns)
+
+    def composed(self, vectors: FloatMatrix) -> FloatMatrix:
+        """Return the weighted sums of vectors, one per row: (n_words, dims)."""
+        out = np.empty((len(self), vectors.shape[1]), np.float32)
+        compose(self.indptr, self.indices, self.data, vectors, out)
+        return out
 
     def scaled(self, factors: npt.NDArray[np.float32]) -> Weights:
         """Return the matrix with row i multiplied by factors[i]."""
