@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pbos.arrays import cosines as cosines
     from pbos.completion import complete as complete
+    from pbos.corpus import Cooccurrences as Cooccurrences
     from pbos.counts import WordCounts as WordCounts
     from pbos.errors import FormatError as FormatError
     from pbos.errors import InputError as InputError
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from pbos.explanation import Explanation as Explanation
     from pbos.lattice import Lattice as Lattice
     from pbos.lattice import Span as Span
+    from pbos.learning import learn as learn
     from pbos.model import Model as Model
     from pbos.model import load as load
     from pbos.segmenter import Segmenter as Segmenter
@@ -30,6 +32,7 @@ __version__ = "0.1.0"
 
 # The module of each public name, imported on first use, so that `pbos --help` does not wait for Numba.
 _MODULES = {
+    "Cooccurrences": "corpus",
     "Explanation": "explanation",
     "FormatError": "errors",
     "InputError": "errors",
@@ -47,6 +50,7 @@ _MODULES = {
     "WordVectors": "vectors",
     "complete": "completion",
     "cosines": "arrays",
+    "learn": "learning",
     "load": "model",
     "train": "training",
 }

@@ -1,0 +1,105 @@
+"""Where text comes from: files, columns of tables, sentences, tokens; all of it as blocks of lines."""
+
+from __future__ import annotations
+
+import glob
+import itertools
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pbos.corpus.words import BETWEEN_TOKENS
+from pbos.errors import InputError
+from pbos.files import BOM, compression, open_bytes
+
+BLOCK = 16 << 20  # bytes; a fixed size, because thinning out depends on it
+CHUNK = 1 << 20
+
+
+class Source(NamedTuple):
+    """A text to read once."""
+
+    chunks: Iterator[bytes]
+    size: int | None = None  # in bytes, if known
+    tokens: bool = False  # whether it consists of given tokens, see `BETWEEN_TOKENS`
+
+    def blocks(self) -> Iterator[bytes]:
+        """Yield blocks of lines, about `BLOCK` bytes each."""
+        rest = bytearray()
+        for chunk in self.chunks:
+            rest += chunk
+            while len(rest) > BLOCK:
+                end = rest.rfind(b"\n", 0, BLOCK) + 1 or rest.rfind(b" ", 0, BLOCK) + 1 or BLOCK
+                yield bytes(rest[:end])
+                del rest[:end]
+        if rest:
+            yield bytes(rest)
+
+
+def source_of(text: Any) -> Source:
+    """Return text in any form as a source: see `pbos.learn`."""
+    if isinstance(text, (str, os.PathLike)):
+        return source_of_files([text])
+    if hasattr(text, "to_pylist") or hasattr(text, "tolist"):  # columns of Arrow, pandas, NumPy
+        text = text.to_pylist() if hasattr(text, "to_pylist") else text.tolist()
+    if not isinstance(text, Iterable):
+        raise InputError(f"text has to be files, sentences or lists of tokens, got {type(text).__name__}")
+    items = iter(text)
+    first = next(items, None)
+    if first is None:
+        raise InputError("there is no text; pass at least one sentence")
+    items = itertools.chain([first], items)
+    if isinstance(first, os.PathLike):
+        return source_of_files(list(items))
+    if isinstance(first, str):
+        return Source(sentence.replace("\n", " ").encode() + b"\n" for sentence in checked(items, str))
+    return Source((line_of_tokens(item) for item in checked(items, Iterable)), tokens=True)
+
+
+def checked(items: Iterable[Any], kind: Any) -> Iterator[Any]:
+    """Yield items, or raise InputError if one is not of the kind of the first."""
+    for number, item in enumerate(items):
+        if not isinstance(item, kind) or (kind is Iterable and isinstance(item, (str, bytes))):
+            raise InputError(
+                f"item {number} of the text is {type(item).__name__}, unlike the first; drop or convert it"
+            )
+        yield item
+
+
+def line_of_tokens(tokens: Iterable[str]) -> bytes:
+    """Return a sentence of tokens as a line."""
+    return BETWEEN_TOKENS.join(tokens).replace("\n", " ").encode() + b"\n"
+
+
+def source_of_files(paths: Iterable[str | os.PathLike[str]]) -> Source:
+    """Return the text of files; patterns such as `*.txt.gz` are resolved in sorted order, `-` is stdin."""
+    found: list[str] = []
+    for path in paths:
+        name = os.fspath(path)
+        exists = name == "-" or Path(name).exists()
+        matches = [name] if exists else sorted(glob.glob(name, recursive=True))  # noqa: PTH207  # absolute ones too
+        if not matches:
+            raise InputError(f"{path}: there is no such file; pass text files, or patterns such as 'texts/*.txt.gz'")
+        found += matches
+    plain = "-" not in found and not any(is_compressed(path) for path in found)
+    return Source(chunks_of_files(found), sum(Path(path).stat().st_size for path in found) if plain else None)
+
+
+def is_compressed(path: str) -> bool:
+    """Return whether a file is compressed."""
+    with Path(path).open("rb") as stream:
+        return compression(stream.read(6)) is not None
+
+
+def chunks_of_files(paths: list[str]) -> Iterator[bytes]:
+    """Yield the content of files, with an end of line after each."""
+    for path in paths:
+        if path == "-":
+            yield from iter(lambda: sys.stdin.buffer.read(CHUNK), b"")
+        else:
+            with open_bytes(path) as stream:
+                yield stream.read(CHUNK).removeprefix(BOM)
+                yield from iter(lambda: stream.read(CHUNK), b"")  # used up before the next file
+        yield b"\n"

@@ -1,0 +1,145 @@
+"""learn(): from text to a model."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from dataclasses import asdict
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from pbos.corpus.cooccurrences import Cooccurrences, Counting
+from pbos.corpus.counting import count_text
+from pbos.corpus.sources import Source, source_of
+from pbos.corpus.vectors import STEPS, word_vectors
+from pbos.counts import WordCounts
+from pbos.errors import InputError, whole_number
+from pbos.model import Model
+from pbos.progress import progress as progress_bar
+from pbos.training import train
+from pbos.vectors import WordVectors
+
+MIN_CONTEXT_COUNT = 5
+MAX_CONTEXTS = 100_000
+UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+
+
+def learn(
+    text: Any,
+    *,
+    dims: int = 100,
+    window: int = 5,
+    min_count: int = 2,
+    max_words: int = 500_000,
+    lowercase: bool = True,
+    pretokenized: bool = False,
+    cooccurrences: str | PathLike[str] | None = None,
+    add: bool = False,
+    resume: bool = False,
+    memory: int | str = "4G",
+    threads: int | None = None,
+    seed: int = 0,
+    progress: bool | None = None,
+    **training: Any,
+) -> Model:
+    """Learn a model from text.
+
+    Counts which words occur near each other, makes word vectors from the counts (see `pbos.corpus.vectors`), and trains
+    a model on these. The model keeps the word vectors: `model.embed(words, exact=True)` returns them.
+
+    Args:
+        text: Files (a path, a pattern such as "texts/*.txt.gz", or a list of Path), sentences (an iterable or column of
+            str), or lists of tokens. Words near each other count only within a line, or a sentence. Also
+            Cooccurrences, to learn from these again.
+        dims: The number of dimensions.
+        window: How many words apart two words may be to count as near.
+        min_count: How often a word has to occur to get a word vector. All other words get composed ones.
+        max_words: How many words get a word vector at most; the most frequent ones.
+        lowercase: Change text to lower case.
+        pretokenized: Take what stands between spaces as words. Otherwise words are letters, digits and marks, with
+            apostrophes and hyphens between them.
+        cooccurrences: A folder to keep the co-occurrences in.
+        add: Add the text to those in the folder.
+        resume: Go on where an interrupted call with the same arguments stopped; needs the folder.
+        memory: The most memory that counting and factoring may use, in bytes or as "4G".
+        threads: The number of threads; None for one per core. The model is the same byte for byte for any number.
+        seed: Determines how frequent words are thinned out, and random numbers.
+        progress: Show progress bars; None for "if stderr is a terminal".
+        **training: Other arguments of `train`, such as `max_vectors`.
+
+    >>> sentences = ["the cat sat on the mat", "a dog sat on a log", "the dog saw the cat"] * 50
+    >>> model = learn(sentences, dims=4)
+    >>> model.embed("catlike").shape
+    (4,)
+    """
+    for name, value in {"dims": dims, "window": window, "min_count": min_count, "max_words": max_words}.items():
+        whole_number(name, value, 1)
+    if (add or resume) and cooccurrences is None:
+        raise InputError(f"{'add' if add else 'resume'} needs the folder of co-occurrences; pass cooccurrences=FOLDER")
+    most = memory_size(memory)
+    with tempfile.TemporaryDirectory(prefix="pbos-") as scratch:
+        pairs = text
+        if not isinstance(text, Cooccurrences):
+            source = source_of(text)
+            cut = "tokens" if source.tokens else "spaces" if pretokenized else "words"
+            counting = Counting(cut, lowercase, window, seed=seed)
+            folder = Path(cooccurrences or Path(scratch, "cooccurrences"))
+            pairs = counted(source, counting, folder, add, resume, threads=threads, memory=most, progress=progress)
+        with progress_bar("factoring", STEPS + 1, progress) as advance:
+            words, vectors, counts = word_vectors(
+                pairs,
+                dims,
+                min_count=min_count,
+                max_words=max_words,
+                min_context_count=MIN_CONTEXT_COUNT,
+                max_contexts=MAX_CONTEXTS,
+                seed=seed,
+                threads=threads,
+                memory=most,
+                on_step=advance,
+            )
+        report = {"tokens": int(pairs.counts.sum()), "distinct": len(pairs), **asdict(pairs.counting)}
+        del pairs  # before its folder is removed
+    table = WordVectors(words, vectors)
+    model = train(table, WordCounts(words, counts), threads=threads, seed=seed, progress=progress, **training)
+    model.info["learning"] = {**report, "min_count": min_count, "max_words": max_words}
+    return model
+
+
+def counted(
+    source: Source,
+    counting: Counting,
+    folder: Path,
+    add: bool,
+    resume: bool,
+    *,
+    threads: int | None,
+    memory: int,
+    progress: bool | None,
+) -> Cooccurrences:
+    """Return the co-occurrences of a text, from the folder where they are kept; or as they are there, if complete."""
+    parts = folder.with_name(f"{folder.name}.parts")
+    if parts.exists() and not resume:
+        raise InputError(f"{parts} is left from an interrupted call; resume it, or remove the folder")
+    known = Cooccurrences.load(folder) if folder.exists() else None
+    if known is not None and not add:
+        if resume and known.counting == counting:
+            return known  # the interrupted call was done with counting
+        raise InputError(f"{folder} exists already; add to it, choose another folder, or remove it")
+    with progress_bar("counting", source.size, progress) as advance:
+        return count_text(
+            source, counting, parts, known=known, target=folder, threads=threads, memory=memory, on_block=advance
+        )
+
+
+def memory_size(memory: int | str) -> int:
+    """Return an amount of memory in bytes.
+
+    >>> memory_size("1.5G")
+    1610612736
+    """
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", str(memory).strip(), re.IGNORECASE)
+    if not match or not float(match[1]):
+        raise InputError(f"memory must be a number of bytes or such as '4G', got {memory!r}")
+    return int(float(match[1]) * UNITS[match[2].upper()])
