@@ -217,8 +217,10 @@ def test_it_does_not_depend_on_the_threads_or_the_other_words(model, small_count
     assert [model.confidence(word) for word in words[-40:]] == pytest.approx(found[-40:].tolist(), abs=1e-6)
 
 
-def test_the_model_is_the_same_for_any_number_of_threads(small_vectors, tmp_path):
-    for threads in (1, 2, 3):
+def test_the_model_is_the_same_for_any_number_of_threads(small_vectors, tmp_path, monkeypatch):
+    for threads, block in ((1, len(small_vectors.words)), (2, 128), (3, 100)):  # of words
+        monkeypatch.setattr("pbos.evidence.BLOCK", block)
+        monkeypatch.setattr("pbos.fitting.BLOCK", block)
         pbos.train(small_vectors, heldout=0.1, threads=threads).save(tmp_path / str(threads))
     for threads in (2, 3):
         for name in ("model.safetensors", "config.json", "README.md"):

@@ -11,12 +11,13 @@ import numpy.typing as npt
 from pbos.arrays import FloatMatrix
 from pbos.confidence import Confidence
 from pbos.solvers import Ridge
+from pbos.threads import in_threads
 from pbos.tuning import Vector, row_cosines
 from pbos.weights import Weights
 
 EVIDENCE_LAM = 0.1  # the ridge penalty of evidence, which has to be smoother than vectors
 FEW = 3  # a subword in so few words may be a word of its own
-BLOCK = 1 << 15  # words composed at a time
+BLOCK = 4096  # words composed at a time, by each thread
 
 
 def unfitted(
@@ -53,7 +54,8 @@ def unfitted(
     mean, scale = mean_and_scale(targets, reliability)
     left = (1 - leverages(weights, lam, penalty, reliability)).astype(np.float32)
     facts = np.empty((len(weights), 5), np.float32)
-    for first in range(0, len(weights), BLOCK):
+
+    def write_facts(first: int) -> None:
         rows = np.arange(first, min(first + BLOCK, len(weights)))
         given, shared = targets[rows], shared_words(weights.take(rows), n_words, vectors)
         without = given - (given - shared) / left[rows, None]
@@ -61,6 +63,8 @@ def unfitted(
         facts[rows, 1] = row_cosines(without, given)
         facts[rows, 3] = row_cosines(given, np.broadcast_to(mean, given.shape))
         facts[rows, 4] = np.log(np.linalg.norm(shared, axis=1) / scale + 1e-3)
+
+    in_threads(write_facts, range(0, len(weights), BLOCK), threads)
     facts[:, 2] = np.log(np.maximum(counts, counts.min(initial=1.0, where=counts > 0)))
     facts -= facts.mean(axis=0)
     facts /= np.maximum(facts.std(axis=0), 1e-6)

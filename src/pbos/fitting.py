@@ -18,6 +18,7 @@ from pbos.solvers import Ridge, Solution, sgd
 from pbos.subword_vectors import SubwordVectors
 from pbos.subwords import Subwords
 from pbos.text import LEFT, RIGHT, Codes, pack_strings
+from pbos.threads import in_threads
 from pbos.tuning import LAMS, SHARES, Choice, Words, choose, projection, reliabilities, row_cosines, split
 from pbos.weights import Weights
 
@@ -113,7 +114,7 @@ def solve(system: System, run: Run) -> tuple[Solution, Confidence | None]:
         reliability = reliabilities(system.counts, choice.share)
         confidence = in_full_space(confidence, solution.vectors, system.targets, reliability)
     if not isinstance(run.preset.own_share, str):
-        keep_own_vectors(system, solution.vectors, run.preset.own_share)
+        keep_own_vectors(system, solution.vectors, run.preset.own_share, run.threads)
     return solution, confidence
 
 
@@ -213,7 +214,7 @@ def calibrate(kept: System, words: list[str], targets: FloatMatrix, choice: Choi
 # -- training words ----------------------------------------------------------------------------------------------------
 
 
-def keep_own_vectors(system: System, vectors: FloatMatrix, share: float) -> None:
+def keep_own_vectors(system: System, vectors: FloatMatrix, share: float, threads: int | None = None) -> None:
     """Let each training word keep a share of its own vector, by changing the vector that only the whole word has.
 
     With s composed of the subwords that the word shares with others, and v given, the word gets s + share * (v - s).
@@ -225,13 +226,17 @@ def keep_own_vectors(system: System, vectors: FloatMatrix, share: float) -> None
     n_words = np.bincount(weights.indices, minlength=weights.n_columns)
     words = np.repeat(np.arange(len(weights)), np.diff(weights.indptr))
     own = (weights.indices == system.whole[words]) & (weights.data > LEAST_WEIGHT) & (n_words[weights.indices] == 1)
-    alone = words[own]
-    for first in range(0, alone.size, BLOCK):
-        rows = alone[first : first + BLOCK]
-        some, columns, own_weights = weights.take(rows), system.whole[rows], weights.data[own][first : first + BLOCK]
-        vectors[columns] = 0
+    alone, own_weights = words[own], weights.data[own, None]
+    vectors[system.whole[alone]] = 0
+
+    def write_block(first: int) -> None:
+        block = slice(first, first + BLOCK)
+        rows = alone[block]
+        some = weights.take(rows)
         composed, shared = some.composed(vectors), shared_words(some, n_words, vectors)
         given = system.targets[rows]
         shares = np.where(shared.any(axis=1), np.float32(share), np.float32(1))[:, None]
         wanted = shared + shares * (given - shared)
-        vectors[columns] = (wanted - composed) / own_weights[:, None]
+        vectors[system.whole[rows]] = (wanted - composed) / own_weights[block]
+
+    in_threads(write_block, range(0, alone.size, BLOCK), threads)

@@ -227,7 +227,8 @@ class Ridge:
         dims = targets.shape[1]
         shares = (lam / (lam + self._private**2)).astype(np.float32)
         private_rates = self._private / (lam + self._private**2)
-        solved = np.empty((self._n_shared + self._private_words.size, dims), np.float32)
+        factor = self._factor * self._scale
+        solved = np.empty((factor.size, dims), np.float32)
 
         bytes_per_dim = 4 * (4 * self._n_shared + 2 * len(targets))  # four numbers per column, two per word
         most = min(max(SLICE_BYTES // max(bytes_per_dim, 1), 1), SLICE)
@@ -250,15 +251,13 @@ class Ridge:
             words = np.empty_like(part)
             compose(*self._rows, vectors, words)
             errors = (part - words)[self._private_words]
-            solved[: self._n_shared, some] = vectors
-            solved[self._n_shared :, some] = private_rates[self._private_words, None] * errors
+            merged = np.concatenate([vectors, private_rates[self._private_words, None] * errors])
+            columns.split_columns(merged, self._new_column, factor, solved[:, some])
             on_slice(part.shape[1])
             return int(iterations), float(left), float(goal)
 
         iterations, left, goal = zip(*in_threads(solve_slice, range(n_slices), threads), strict=True)
-        vectors = solved[self._new_column]
-        vectors *= (self._factor * self._scale)[:, None]
-        return vectors, max(iterations), sum(left), sum(goal)
+        return solved, max(iterations), sum(left), sum(goal)
 
     def _moved_to(self, device: Any) -> gpu.DeviceRidge:
         from pbos import gpu  # here, because importing PyTorch is slow
