@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from pbos.arrays import FloatMatrix
+from pbos.kernels.confidence import predict, products
 
 RIDGE = 10.0  # the penalty of the regression on held-out words
-MOST_SPREADS = 4.0  # how far from the mean a feature may be; farther ones count as this far
 Vector = npt.NDArray[np.float64]
 
 
@@ -38,6 +38,10 @@ class Confidence:
     spread: npt.NDArray[np.float32]
     coefficients: npt.NDArray[np.float32]
 
+    def __post_init__(self) -> None:
+        for one in fields(self):  # read-only, as mapped ones are, for the same kernel signature
+            getattr(self, one.name).flags.writeable = False
+
     @classmethod
     def of_tensors(cls, tensors: dict[str, npt.NDArray[Any]]) -> Confidence | None:
         """Return what `tensors` returned, if it is there."""
@@ -49,11 +53,6 @@ class Confidence:
         """Return the arrays by the names that model files use."""
         return {f"confidence.{one.name}": getattr(self, one.name) for one in fields(self)}
 
-    @property
-    def n_features(self) -> int:
-        """The number of features of a word."""
-        return int(self.evidence.shape[1]) + 4
-
     def rows(self, keep: npt.NDArray[np.integer[Any]]) -> Confidence:
         """Return the confidence of a model with some of the subword vectors."""
         return replace(self, evidence=self.evidence[keep])
@@ -62,40 +61,16 @@ class Confidence:
         """Return the confidence of a model whose vectors are projected on the columns of a matrix."""
         return replace(self, mean=self.mean @ components)
 
-    def features(
-        self, composed: FloatMatrix, evidence: FloatMatrix, n_subwords: npt.ArrayLike, lengths: npt.ArrayLike
-    ) -> npt.NDArray[np.float32]:
-        """Return the features of words, (n_words, 12).
-
-        Args:
-            composed: Their vectors.
-            evidence: The weighted sums of their subwords' evidence.
-            n_subwords: How many subwords with a vector each has.
-            lengths: How many characters each has, with its marks.
-        """
-        far = np.linalg.norm(composed, axis=1), np.linalg.norm(composed - self.mean, axis=1)
-        logs = [np.log(distance / self.scale + 1e-3) for distance in far]
-        counts = [np.log1p(np.asarray(n_subwords)), np.log(np.asarray(lengths))]
-        return np.column_stack([evidence, *logs, *counts]).astype(np.float32)
-
     def predict(self, features: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
         """Return the expected cosine of each word, from 0 to 1."""
-        cosines = products((features - self.center) / self.spread) @ self.coefficients
-        result: npt.NDArray[np.float32] = cosines.clip(0, 1)
-        return result
+        cosines: npt.NDArray[np.float32] = predict(features, self.center, self.spread, self.coefficients)
+        return cosines
 
     def fitted(self, features: npt.NDArray[np.float32], cosines: Vector) -> Confidence:
         """Return the confidence fitted to the features and the true cosines of held-out words."""
         center, spread = features.mean(axis=0), np.maximum(features.std(axis=0), np.float32(1e-6))
-        inputs = products((features - center) / spread).astype(np.float64)
+        inputs = products(features, center, spread).astype(np.float64)
         penalty = np.full(inputs.shape[1], RIDGE)
         penalty[0] = 0
         found = np.linalg.solve(inputs.T @ inputs + np.diag(penalty), inputs.T @ cosines)
         return replace(self, center=center, spread=spread, coefficients=found.astype(np.float32))
-
-
-def products(features: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    """Return 1, the features and the products of any two: (n_words, 1 + n + n (n + 1) / 2)."""
-    features = features.clip(-MOST_SPREADS, MOST_SPREADS)
-    first, second = np.triu_indices(features.shape[1])
-    return np.column_stack([np.ones(len(features), np.float32), features, features[:, first] * features[:, second]])
