@@ -87,8 +87,8 @@ def products(features, center, spread):
 
 
 @fast_sums
-def predict(features, center, spread, coefficients):
-    """Return the regression on the products, from 0 to 1, for many words."""
+def predict(features, center, spread, coefficients, curve):
+    """Return what the curve makes of the regression on the products, from 0 to 1, for many words."""
     inputs = np.empty((1, coefficients.size), np.float32)
     out = np.empty(features.shape[0], np.float32)
     for word in range(features.shape[0]):
@@ -96,5 +96,7 @@ def predict(features, center, spread, coefficients):
         total = np.float32(0.0)
         for at in range(coefficients.size):
             total += inputs[0, at] * coefficients[at]
-        out[word] = min(max(total, np.float32(0.0)), np.float32(1.0))
+        place = min(max(total, np.float32(0.0)), np.float32(1.0)) * np.float32(curve.size - 1)
+        low = min(int(place), curve.size - 2)
+        out[word] = curve[low] + (place - np.float32(low)) * (curve[low + 1] - curve[low])
     return out
