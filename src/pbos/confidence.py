@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from pbos.arrays import FloatMatrix
+from pbos.kernels.confidence import predict, products
 
 RIDGE = 10.0  # the penalty of the regression on held-out words
-MOST_SPREADS = 4.0  # how far from the mean a feature may be; farther ones count as this far
+PARTS = 5  # of the held-out words; each is predicted from the others, to find the curve
+LEAST_FOR_CURVE = 1000  # held-out words
+CURVE = 101  # points of the curve
 Vector = npt.NDArray[np.float64]
 
 
@@ -29,6 +32,7 @@ class Confidence:
         center: (12,) The mean of each feature.
         spread: (12,) Its standard deviation.
         coefficients: (1 + 12 + 78,) Of 1, the features and their products.
+        curve: (101,) What the regression's 0, 0.01, ... 1 become; with straight lines between.
     """
 
     evidence: npt.NDArray[np.float16]
@@ -37,22 +41,23 @@ class Confidence:
     center: npt.NDArray[np.float32]
     spread: npt.NDArray[np.float32]
     coefficients: npt.NDArray[np.float32]
+    curve: npt.NDArray[np.float32] = field(default_factory=lambda: np.linspace(0, 1, CURVE, dtype=np.float32))
+
+    def __post_init__(self) -> None:
+        for one in fields(self):  # read-only, as mapped ones are, for the same kernel signature
+            getattr(self, one.name).flags.writeable = False
 
     @classmethod
     def of_tensors(cls, tensors: dict[str, npt.NDArray[Any]]) -> Confidence | None:
         """Return what `tensors` returned, if it is there."""
         if "confidence.evidence" not in tensors:
             return None
-        return cls(**{one.name: tensors[f"confidence.{one.name}"] for one in fields(cls)})
+        names = [one.name for one in fields(cls) if f"confidence.{one.name}" in tensors]  # early models have no curve
+        return cls(**{name: tensors[f"confidence.{name}"] for name in names})
 
     def tensors(self) -> dict[str, npt.NDArray[Any]]:
         """Return the arrays by the names that model files use."""
         return {f"confidence.{one.name}": getattr(self, one.name) for one in fields(self)}
-
-    @property
-    def n_features(self) -> int:
-        """The number of features of a word."""
-        return int(self.evidence.shape[1]) + 4
 
     def rows(self, keep: npt.NDArray[np.integer[Any]]) -> Confidence:
         """Return the confidence of a model with some of the subword vectors."""
@@ -62,40 +67,39 @@ class Confidence:
         """Return the confidence of a model whose vectors are projected on the columns of a matrix."""
         return replace(self, mean=self.mean @ components)
 
-    def features(
-        self, composed: FloatMatrix, evidence: FloatMatrix, n_subwords: npt.ArrayLike, lengths: npt.ArrayLike
-    ) -> npt.NDArray[np.float32]:
-        """Return the features of words, (n_words, 12).
-
-        Args:
-            composed: Their vectors.
-            evidence: The weighted sums of their subwords' evidence.
-            n_subwords: How many subwords with a vector each has.
-            lengths: How many characters each has, with its marks.
-        """
-        far = np.linalg.norm(composed, axis=1), np.linalg.norm(composed - self.mean, axis=1)
-        logs = [np.log(distance / self.scale + 1e-3) for distance in far]
-        counts = [np.log1p(np.asarray(n_subwords)), np.log(np.asarray(lengths))]
-        return np.column_stack([evidence, *logs, *counts]).astype(np.float32)
-
     def predict(self, features: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
         """Return the expected cosine of each word, from 0 to 1."""
-        cosines = products((features - self.center) / self.spread) @ self.coefficients
-        result: npt.NDArray[np.float32] = cosines.clip(0, 1)
-        return result
+        cosines: npt.NDArray[np.float32] = predict(features, self.center, self.spread, self.coefficients, self.curve)
+        return cosines
 
     def fitted(self, features: npt.NDArray[np.float32], cosines: Vector) -> Confidence:
         """Return the confidence fitted to the features and the true cosines of held-out words."""
         center, spread = features.mean(axis=0), np.maximum(features.std(axis=0), np.float32(1e-6))
-        inputs = products((features - center) / spread).astype(np.float64)
-        penalty = np.full(inputs.shape[1], RIDGE)
-        penalty[0] = 0
-        found = np.linalg.solve(inputs.T @ inputs + np.diag(penalty), inputs.T @ cosines)
-        return replace(self, center=center, spread=spread, coefficients=found.astype(np.float32))
+        inputs = products(features, center, spread).astype(np.float64)
+        found = replace(self, center=center, spread=spread, coefficients=ridge(inputs, cosines).astype(np.float32))
+        if len(features) < LEAST_FOR_CURVE:
+            return found
+        predicted, part = np.empty(len(features)), np.arange(len(features)) % PARTS
+        for at in range(PARTS):
+            predicted[part == at] = inputs[part == at] @ ridge(inputs[part != at], cosines[part != at])
+        return replace(found, curve=fitted_curve(predicted.clip(0, 1), cosines))
 
 
-def products(features: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    """Return 1, the features and the products of any two: (n_words, 1 + n + n (n + 1) / 2)."""
-    features = features.clip(-MOST_SPREADS, MOST_SPREADS)
-    first, second = np.triu_indices(features.shape[1])
-    return np.column_stack([np.ones(len(features), np.float32), features, features[:, first] * features[:, second]])
+def ridge(inputs: Vector, cosines: Vector) -> Vector:
+    """Return the coefficients of a ridge regression; the first one, of the constant, costs nothing."""
+    penalty = np.full(inputs.shape[1], RIDGE)
+    penalty[0] = 0
+    return np.asarray(np.linalg.solve(inputs.T @ inputs + np.diag(penalty), inputs.T @ cosines), np.float64)
+
+
+def fitted_curve(predicted: Vector, cosines: Vector) -> npt.NDArray[np.float32]:
+    """Return the cubic from predicted to true cosines, as a curve that never falls.
+
+    The regression predicts too little for the worst words and too much for the best ones. Beyond nearly all predicted
+    values, the curve goes on with slope 1.
+    """
+    places = np.linspace(0, 1, CURVE)
+    inner = places.clip(*np.quantile(predicted, [0.002, 0.998]))
+    cubic = np.polynomial.Polynomial.fit(predicted, cosines, 3)
+    curve = np.maximum.accumulate(cubic(inner) + places - inner)
+    return np.asarray(curve.clip(0, 1), np.float32)

@@ -173,7 +173,7 @@ def tune(system: System, run: Run) -> tuple[Choice, Confidence | None]:
         )
         if not recipe.confidence or rows.size < LEAST_HELD_OUT:
             return choice, None
-        return choice, calibrate(kept, words, held_out.targets, choice, run)
+        return choice, calibrate(kept, words, held_out, choice, run)
 
 
 def without(system: System, hidden: npt.NDArray[np.bool_]) -> System:
@@ -187,9 +187,9 @@ def without(system: System, hidden: npt.NDArray[np.bool_]) -> System:
     return System(index, words, weights, system.penalty, system.whole[kept], system.targets[kept], system.counts[kept])
 
 
-def calibrate(kept: System, words: list[str], targets: FloatMatrix, choice: Choice, run: Run) -> Confidence:
+def calibrate(kept: System, words: list[str], held_out: Words, choice: Choice, run: Run) -> Confidence:
     """Fit a confidence to the cosines of held-out words, as a model of the other words composes them."""
-    directions = projection(targets.shape[1], CALIBRATION_DIMS, run.seed)
+    directions = projection(held_out.targets.shape[1], CALIBRATION_DIMS, run.seed)
     kept = replace(kept, targets=kept.targets @ directions)
     solution = ridge_of(kept, choice).solve(kept.targets, choice.lam, threads=run.threads, device=run.device)
     evidence = unfitted(
@@ -205,10 +205,10 @@ def calibrate(kept: System, words: list[str], targets: FloatMatrix, choice: Choi
     )
     vectors = SubwordVectors.of(solution.vectors)
     subwords = Subwords(kept.index, run.preset, vectors.lengths, pack_strings(kept.words))
-    composed = np.empty((len(words), vectors.dims), np.float32)
-    subwords.embed(words, vectors, composed, run.threads)
     features = subwords.features(words, vectors, evidence, run.threads)
-    return evidence.fitted(features, row_cosines(composed, targets @ directions))
+    return evidence.fitted(
+        features, row_cosines(held_out.weights.composed(solution.vectors), held_out.targets @ directions)
+    )
 
 
 # -- training words ----------------------------------------------------------------------------------------------------

@@ -151,11 +151,7 @@ class Model(Segmenter):
         if self._confidence is None:
             raise InputError("this model has no confidence; train one with confidence=True and enough words")
         many, one, blank = one_or_many(words, missing)
-        features = self.subwords.features(many, self.subword_vectors, self._confidence, threads)
-        found = self._confidence.predict(features)
-        found[features[:, -2] == 0] = 0  # no subwords
-        known = self.subwords.word_rows
-        found[[word in known for word in normalize(many, self.spelling.normalization)]] = 1
+        found = self.subwords.confidence(many, self.subword_vectors, self._confidence, threads)
         found[blank] = 0
         return float(found[0]) if one else found
 

@@ -52,6 +52,7 @@ OPTIONAL_LAYOUT: dict[str, tuple[tuple[str, ...], int]] = {
     "confidence.center": (("F32",), 1),
     "confidence.spread": (("F32",), 1),
     "confidence.coefficients": (("F32",), 1),
+    "confidence.curve": (("F32",), 1),
 }
 LAYOUT = INDEX_LAYOUT | MODEL_LAYOUT | OPTIONAL_LAYOUT
 
@@ -247,7 +248,8 @@ def confidence_fits(tensors: Tensors, rows: int, dims: int) -> bool:
     shapes = [tensors[name].shape for name in names if name in tensors]
     n_evidence = shapes[0][-1] if shapes else 0
     n = n_evidence + 4  # features
-    return not shapes or shapes == [(rows, n_evidence), (dims,), (1,), (n,), (n,), (1 + n + n * (n + 1) // 2,)]
+    whole = [(rows, n_evidence), (dims,), (1,), (n,), (n,), (1 + n + n * (n + 1) // 2,)]
+    return shapes in ([], whole, [*whole, (101,)])  # early models have no curve
 
 
 def damaged(folder: Path, problem: str) -> ModelError:

@@ -14,7 +14,8 @@ import numpy.typing as npt
 from pbos.arrays import FloatMatrix
 from pbos.errors import InputError, ModelError, whole_number
 from pbos.index import SubwordIndex, probabilities
-from pbos.kernels.embed import embed_with_evidence, embed_words
+from pbos.kernels.confidence import write_features
+from pbos.kernels.embed import embed_words
 from pbos.kernels.paths import count_letters, segmentations_of_words
 from pbos.kernels.sums import count_words, expected_counts, whole_words
 from pbos.kernels.trie import Nodes
@@ -22,7 +23,7 @@ from pbos.kernels.weights import BOTH, POSTERIOR, UNIFORM, inspect_word, weights
 from pbos.reading import Reader
 from pbos.settings import Spelling
 from pbos.subword_vectors import SubwordVectors
-from pbos.text import Codes, PackedStrings, encode, mark, unpack_strings
+from pbos.text import Codes, PackedStrings, encode, mark, normalize, unpack_strings
 from pbos.threads import in_threads, thread_count
 from pbos.weights import Weights
 
@@ -33,6 +34,8 @@ Result = TypeVar("Result")
 WEIGHTINGS = {"posterior": POSTERIOR, "uniform": UNIFORM, "both": BOTH}
 CHUNK = 4096  # words per thread and step, at most
 SMALL_CHUNK = 256  # fewer words are not worth a thread
+NO_SCALES = np.zeros(0, np.float32)
+NO_SCALES.flags.writeable = False  # as scales are
 EM_PARTS = 8  # parts of the words whose sums are added up; a fixed number, so that threads do not change the result
 
 
@@ -175,29 +178,49 @@ class Subwords:
         codes = encode(self._reader.read(words), self.spelling, first)
         embed_words(self._weight_nodes, self._weighing, *codes, *vectors.kernel_arguments, out)
 
+    def confidence(
+        self, words: list[str], vectors: SubwordVectors, confidence: Confidence, threads: int | None = None
+    ) -> npt.NDArray[np.float32]:
+        """Return the confidence of words: 1 for training words, 0 without subwords."""
+        known, form = self.word_rows, self.spelling.normalization
+        found = np.empty(len(words), np.float32)
+
+        def write_chunk(chunk: slice) -> None:
+            some, out = self.read(words[chunk]), found[chunk]
+            features = self._features(some, chunk.start, vectors, confidence)
+            out[:] = confidence.predict(features)
+            out[features[:, -2] == 0] = 0  # no subwords
+            if training := known.keys() & some:
+                for at, (word, given) in enumerate(zip(some, words[chunk], strict=True)):
+                    if word in training and word == normalize([given], form)[0]:  # not only read as a training word
+                        out[at] = 1
+
+        _ = self._weight_nodes  # unpacked before there are threads
+        map_chunks(write_chunk, len(words), threads)
+        return found
+
     def features(
         self, words: list[str], vectors: SubwordVectors, confidence: Confidence, threads: int | None = None
     ) -> npt.NDArray[np.float32]:
         """Return what `Confidence.predict` needs about words, (n_words, n_features)."""
-        nodes = self._weight_nodes
+        _ = self._weight_nodes
+
+        def features_of(chunk: slice) -> npt.NDArray[np.float32]:
+            return self._features(self.read(words[chunk]), chunk.start, vectors, confidence)
+
+        return np.concatenate(map_chunks(features_of, len(words), threads))
+
+    def _features(
+        self, words: list[str], first: int, vectors: SubwordVectors, confidence: Confidence
+    ) -> npt.NDArray[np.float32]:
+        """Return the features of words that were read."""
+        codes = encode(words, self.spelling, first)
         bits, negligible, _ = vectors.kernel_arguments
-        scales = np.zeros(0, np.float32) if vectors.scales is None else vectors.scales
-        evidence = confidence.evidence.view(np.uint16)
-        evidence.flags.writeable = False
-
-        out = np.empty((len(words), confidence.n_features), np.float32)
-
-        def write_chunk(chunk: slice) -> None:
-            codes = encode(self.read(words[chunk]), self.spelling, chunk.start)
-            lengths = np.diff(codes.offsets)
-            composed = np.empty((lengths.size, vectors.dims), np.float32)
-            found, n_subwords = np.empty((lengths.size, evidence.shape[1]), np.float32), np.empty_like(lengths)
-            embed_with_evidence(
-                nodes, self._weighing, *codes, bits, negligible, scales, evidence, composed, found, n_subwords
-            )
-            out[chunk] = confidence.features(composed, found, n_subwords, lengths)
-
-        map_chunks(write_chunk, len(words), threads)
+        scales = NO_SCALES if vectors.scales is None else vectors.scales
+        facts = confidence.evidence.view(np.uint16), confidence.mean, confidence.scale[0]
+        out = np.empty((len(words), confidence.evidence.shape[1] + 4), np.float32)
+        write_features(self._weight_nodes, self._weighing, *codes, bits, negligible, scales, *facts, out)
+        np.log(out[:, -4:], out=out[:, -4:])
         return out
 
     def segment(self, words: list[str], n: int, threads: int | None = None) -> list[list[Segmentation]]:
