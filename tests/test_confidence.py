@@ -46,7 +46,7 @@ def model(small_vectors):
 
 def empty_confidence(n_vectors=5, n_evidence=8, dims=3):
     evidence = np.zeros((n_vectors, n_evidence), np.float16)
-    return Confidence(evidence, np.zeros(dims, np.float32), np.ones(1, np.float32), *[np.zeros(0, np.float32)] * 3)
+    return Confidence(evidence, np.zeros(dims, np.float32), np.ones(1, np.float32), *[np.zeros(0, np.float32)] * 4)
 
 
 def inputs_by_hand(features, center, spread):
@@ -283,7 +283,7 @@ def test_models_without_a_confidence():
 @pytest.mark.parametrize("name", [f"confidence.{one.name}" for one in fields(Confidence)])
 def test_a_damaged_confidence_is_found(model, name, tmp_path):
     changes = [lambda array: array[:-1], lambda array: np.concatenate([array, array]), lambda array: None]
-    for changed in changes[:2] if name == "confidence.curve" else changes:  # early models have no curve
+    for changed in changes:
         model.save(tmp_path / "m")
         change_tensors(tmp_path / "m", **{name: changed})
         with pytest.raises(ModelError, match="the confidence does not fit the subword vectors"):

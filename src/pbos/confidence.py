@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -41,7 +41,7 @@ class Confidence:
     center: npt.NDArray[np.float32]
     spread: npt.NDArray[np.float32]
     coefficients: npt.NDArray[np.float32]
-    curve: npt.NDArray[np.float32] = field(default_factory=lambda: np.linspace(0, 1, CURVE, dtype=np.float32))
+    curve: npt.NDArray[np.float32]
 
     def __post_init__(self) -> None:
         for one in fields(self):  # read-only, as mapped ones are, for the same kernel signature
@@ -52,8 +52,7 @@ class Confidence:
         """Return what `tensors` returned, if it is there."""
         if "confidence.evidence" not in tensors:
             return None
-        names = [one.name for one in fields(cls) if f"confidence.{one.name}" in tensors]  # early models have no curve
-        return cls(**{name: tensors[f"confidence.{name}"] for name in names})
+        return cls(**{one.name: tensors[f"confidence.{one.name}"] for one in fields(cls)})
 
     def tensors(self) -> dict[str, npt.NDArray[Any]]:
         """Return the arrays by the names that model files use."""
@@ -76,7 +75,8 @@ class Confidence:
         """Return the confidence fitted to the features and the true cosines of held-out words."""
         center, spread = features.mean(axis=0), np.maximum(features.std(axis=0), np.float32(1e-6))
         inputs = products(features, center, spread).astype(np.float64)
-        found = replace(self, center=center, spread=spread, coefficients=ridge(inputs, cosines).astype(np.float32))
+        coefficients, straight = ridge(inputs, cosines).astype(np.float32), np.linspace(0, 1, CURVE, dtype=np.float32)
+        found = replace(self, center=center, spread=spread, coefficients=coefficients, curve=straight)
         if len(features) < LEAST_FOR_CURVE:
             return found
         predicted, part = np.empty(len(features)), np.arange(len(features)) % PARTS

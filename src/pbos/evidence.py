@@ -74,7 +74,7 @@ def unfitted(
     empty = np.zeros(0, np.float32)
     largest = float(np.finfo(np.float16).max)
     bits = evidence.clip(-largest, largest).astype(np.float16)
-    return Confidence(bits, mean, np.array([scale], np.float32), empty, empty, empty)
+    return Confidence(bits, mean, np.array([scale], np.float32), empty, empty, empty, empty)
 
 
 def in_full_space(

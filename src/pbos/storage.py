@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from pbos.confidence import CURVE
 from pbos.errors import InputError, ModelError
 from pbos.files import write_whole_folder
 from pbos.index import SubwordIndex
@@ -248,8 +249,8 @@ def confidence_fits(tensors: Tensors, rows: int, dims: int) -> bool:
     shapes = [tensors[name].shape for name in names if name in tensors]
     n_evidence = shapes[0][-1] if shapes else 0
     n = n_evidence + 4  # features
-    whole = [(rows, n_evidence), (dims,), (1,), (n,), (n,), (1 + n + n * (n + 1) // 2,)]
-    return shapes in ([], whole, [*whole, (101,)])  # early models have no curve
+    whole = [(rows, n_evidence), (dims,), (1,), (n,), (n,), (1 + n + n * (n + 1) // 2,), (CURVE,)]
+    return shapes in ([], whole)
 
 
 def damaged(folder: Path, problem: str) -> ModelError:
