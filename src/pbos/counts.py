@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pbos.errors import FormatError, InputError, MissingExtraError, warn
-from pbos.files import Line, PathLike, read_lines
+from pbos.files import Line, PathLike, read_lines, write_whole
 from pbos.settings import check_choice
 from pbos.text import NORMALIZERS, as_words, normalize
 
@@ -102,6 +102,12 @@ class WordCounts:
         """
         ranked = as_words(words)
         return cls(ranked, 1 / np.arange(1, len(ranked) + 1))
+
+    def write(self, path: PathLike) -> None:
+        """Write a text file with a word, a tab and its count per line; the suffix may ask for compression."""
+        with write_whole(path) as stream:
+            for word, count in self:
+                stream.write(f"{word}\t{count:.17g}\n".encode())
 
     def normalized(self, form: str) -> WordCounts:
         """Normalize the words and add up the counts of those that become equal.

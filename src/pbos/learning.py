@@ -12,7 +12,7 @@ from typing import Any
 from pbos.corpus.cooccurrences import Cooccurrences, Counting
 from pbos.corpus.counting import count_text
 from pbos.corpus.sources import Source, source_of
-from pbos.corpus.vectors import STEPS, word_vectors
+from pbos.corpus.vectors import n_steps, word_vectors
 from pbos.counts import WordCounts
 from pbos.errors import InputError, whole_number
 from pbos.model import Model
@@ -28,12 +28,15 @@ UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 def learn(
     text: Any,
     *,
+    column: str | None = None,
     dims: int = 100,
     window: int = 5,
     min_count: int = 2,
     max_words: int = 500_000,
     lowercase: bool = True,
     pretokenized: bool = False,
+    vectors: str | PathLike[str] | None = None,
+    counts: str | PathLike[str] | None = None,
     cooccurrences: str | PathLike[str] | None = None,
     add: bool = False,
     resume: bool = False,
@@ -52,6 +55,7 @@ def learn(
         text: Files (a path, a pattern such as "texts/*.txt.gz", or a list of Path), sentences (an iterable or column of
             str), or lists of tokens. Words near each other count only within a line, or a sentence. Also
             Cooccurrences, to learn from these again.
+        column: The column of Parquet and Arrow files that has the text; None for the only one of strings.
         dims: The number of dimensions.
         window: How many words apart two words may be to count as near.
         min_count: How often a word has to occur to get a word vector. All other words get composed ones.
@@ -59,6 +63,8 @@ def learn(
         lowercase: Change text to lower case.
         pretokenized: Take what stands between spaces as words. Otherwise words are letters, digits and marks, with
             apostrophes and hyphens between them.
+        vectors: A file to write the word vectors to, in any format of `WordVectors.write`.
+        counts: A file to write the counts of these words to; see `WordCounts.write`.
         cooccurrences: A folder to keep the co-occurrences in.
         add: Add the text to those in the folder.
         resume: Go on where an interrupted call with the same arguments stopped; needs the folder.
@@ -81,13 +87,13 @@ def learn(
     with tempfile.TemporaryDirectory(prefix="pbos-") as scratch:
         pairs = text
         if not isinstance(text, Cooccurrences):
-            source = source_of(text)
+            source = source_of(text, column)
             cut = "tokens" if source.tokens else "spaces" if pretokenized else "words"
             counting = Counting(cut, lowercase, window, seed=seed)
             folder = Path(cooccurrences or Path(scratch, "cooccurrences"))
             pairs = counted(source, counting, folder, add, resume, threads=threads, memory=most, progress=progress)
-        with progress_bar("factoring", STEPS + 1, progress) as advance:
-            words, vectors, counts = word_vectors(
+        with progress_bar("factoring", n_steps(dims), progress) as advance:
+            words, matrix, n_times = word_vectors(
                 pairs,
                 dims,
                 min_count=min_count,
@@ -101,8 +107,12 @@ def learn(
             )
         report = {"tokens": int(pairs.counts.sum()), "distinct": len(pairs), **asdict(pairs.counting)}
         del pairs  # before its folder is removed
-    table = WordVectors(words, vectors)
-    model = train(table, WordCounts(words, counts), threads=threads, seed=seed, progress=progress, **training)
+    table, frequencies = WordVectors(words, matrix), WordCounts(words, n_times)
+    if vectors is not None:
+        table.write(vectors, progress=progress)
+    if counts is not None:
+        frequencies.write(counts)
+    model = train(table, frequencies, threads=threads, seed=seed, progress=progress, **training)
     model.info["learning"] = {**report, "min_count": min_count, "max_words": max_words}
     return model
 

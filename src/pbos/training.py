@@ -25,6 +25,7 @@ from pbos.settings import Preset, Settings
 from pbos.subword_vectors import SubwordVectors
 from pbos.subwords import Subwords
 from pbos.text import Codes, encode, normalize, pack_strings
+from pbos.threads import one_blas_thread
 from pbos.tuning import SEARCH_DIMS
 from pbos.vectors import WordVectors
 
@@ -97,7 +98,8 @@ def train(
         with progress_bar("selecting subwords", None, progress):
             index = most_important(system.index, importances(system, run), recipe.max_vectors)
             system = make_system(index, kept_words, codes, kept_targets, system.counts, run)
-    solution, confidence = solve(system, run)
+    with one_blas_thread():
+        solution, confidence = solve(system, run)
     # PBoS-n sums unit vectors; stored as such, they are summed like all others.
     values = unit_rows(solution.vectors, NO_NORM) if recipe.unit_length else solution.vectors
     training = {"seed": seed, **solution.report}

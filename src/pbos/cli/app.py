@@ -12,7 +12,7 @@ import typer
 
 from pbos import __version__
 from pbos.cli import eval as evaluation
-from pbos.cli import files, serve, spelling, vectors
+from pbos.cli import files, learn, serve, spelling, vectors
 from pbos.cli.common import note
 from pbos.errors import PbosError
 
@@ -46,6 +46,7 @@ def pbos(
       pbos neighbors unfriendliest
       cat words.txt | pbos embed > vectors.txt
       pbos train vectors.vec -o my-model
+      pbos learn corpus.txt -o my-model
       pbos complete vectors.vec words.txt -o completed.vec
     """
 
@@ -84,6 +85,7 @@ COMMANDS: tuple[Callable[..., None], ...] = (
     vectors.neighbors,
     vectors.similarity,
     files.train,
+    learn.learn,
     files.complete,
     files.info,
     files.compress,

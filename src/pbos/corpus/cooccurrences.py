@@ -20,7 +20,7 @@ from pbos.threads import in_threads, thread_count
 
 FORMAT = "pbos co-occurrences 1"
 LEAST_TOKENS = 1_000_000  # a shorter block is thinned out as if it had so many, or nothing would be left of it
-ENTRIES = 1 << 22  # of a matrix, worked on at a time
+ENTRIES = 1 << 20  # of a matrix, worked on at a time
 Rows = tuple[npt.NDArray[np.int64], npt.NDArray[np.int32], npt.NDArray[Any]]  # a CSR matrix
 
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from pbos.corpus.words import BETWEEN_TOKENS
 from pbos.errors import InputError
-from pbos.files import BOM, compression, open_bytes
+from pbos.files import BOM, compression, is_table, open_bytes
 
 BLOCK = 16 << 20  # bytes; a fixed size, because thinning out depends on it
 CHUNK = 1 << 20
@@ -38,10 +38,10 @@ class Source(NamedTuple):
             yield bytes(rest)
 
 
-def source_of(text: Any) -> Source:
+def source_of(text: Any, column: str | None = None) -> Source:
     """Return text in any form as a source: see `pbos.learn`."""
     if isinstance(text, (str, os.PathLike)):
-        return source_of_files([text])
+        return source_of_files([text], column)
     if hasattr(text, "to_pylist") or hasattr(text, "tolist"):  # columns of Arrow, pandas, NumPy
         text = text.to_pylist() if hasattr(text, "to_pylist") else text.tolist()
     if not isinstance(text, Iterable):
@@ -52,9 +52,9 @@ def source_of(text: Any) -> Source:
         raise InputError("there is no text; pass at least one sentence")
     items = itertools.chain([first], items)
     if isinstance(first, os.PathLike):
-        return source_of_files(list(items))
+        return source_of_files(list(items), column)
     if isinstance(first, str):
-        return Source(sentence.replace("\n", " ").encode() + b"\n" for sentence in checked(items, str))
+        return Source(map(line_of, checked(items, str)))
     return Source((line_of_tokens(item) for item in checked(items, Iterable)), tokens=True)
 
 
@@ -68,12 +68,17 @@ def checked(items: Iterable[Any], kind: Any) -> Iterator[Any]:
         yield item
 
 
+def line_of(sentence: str) -> bytes:
+    """Return a sentence as a line."""
+    return sentence.replace("\n", " ").encode("utf-8", "replace") + b"\n"
+
+
 def line_of_tokens(tokens: Iterable[str]) -> bytes:
     """Return a sentence of tokens as a line."""
-    return BETWEEN_TOKENS.join(tokens).replace("\n", " ").encode() + b"\n"
+    return line_of(BETWEEN_TOKENS.join(tokens))
 
 
-def source_of_files(paths: Iterable[str | os.PathLike[str]]) -> Source:
+def source_of_files(paths: Iterable[str | os.PathLike[str]], column: str | None = None) -> Source:
     """Return the text of files; patterns such as `*.txt.gz` are resolved in sorted order, `-` is stdin."""
     found: list[str] = []
     for path in paths:
@@ -83,8 +88,10 @@ def source_of_files(paths: Iterable[str | os.PathLike[str]]) -> Source:
         if not matches:
             raise InputError(f"{path}: there is no such file; pass text files, or patterns such as 'texts/*.txt.gz'")
         found += matches
-    plain = "-" not in found and not any(is_compressed(path) for path in found)
-    return Source(chunks_of_files(found), sum(Path(path).stat().st_size for path in found) if plain else None)
+    if column is not None and not all(map(is_table, found)):
+        raise InputError("a column is for tables; all files have to end in .parquet, .arrow or .feather")
+    plain = "-" not in found and not any(is_table(path) or is_compressed(path) for path in found)
+    return Source(chunks_of_files(found, column), sum(Path(path).stat().st_size for path in found) if plain else None)
 
 
 def is_compressed(path: str) -> bool:
@@ -93,10 +100,14 @@ def is_compressed(path: str) -> bool:
         return compression(stream.read(6)) is not None
 
 
-def chunks_of_files(paths: list[str]) -> Iterator[bytes]:
+def chunks_of_files(paths: list[str], column: str | None) -> Iterator[bytes]:
     """Yield the content of files, with an end of line after each."""
     for path in paths:
-        if path == "-":
+        if is_table(path):
+            from pbos.adapters.arrow import words_of_table  # here, because it is an extra
+
+            yield from map(line_of, words_of_table(path, column, missing="zeros"))
+        elif path == "-":
             yield from iter(lambda: sys.stdin.buffer.read(CHUNK), b"")
         else:
             with open_bytes(path) as stream:

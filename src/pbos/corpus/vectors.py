@@ -6,8 +6,7 @@ Levy, Goldberg and Dagan (2015) found that a singular value decomposition (SVD) 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,15 +17,14 @@ from pbos.corpus.cooccurrences import Cooccurrences, Rows
 from pbos.errors import InputError
 from pbos.kernels import pairs
 from pbos.kernels.compose import compose
-from pbos.kernels.machine import LINE_FLOATS
 from pbos.kernels.ridge import normal_product
 from pbos.solvers import line_aligned
-from pbos.threads import in_threads, thread_count
+from pbos.threads import in_threads, one_blas_thread, thread_count
 
 CONTEXT_POWER = 0.75  # of the context counts, so that rare contexts weigh less
 NOISY_COUNT = 100  # a word this frequent counts half
-SPARE_DIMS = 12  # dimensions computed beyond those wanted
-STEPS = 3  # of the Krylov space; see `singular_vectors`
+WIDTH = 32  # vectors multiplied at a time
+LANES = 8  # sums kept apart, so that as many threads can work; a fixed number, so that threads do not change the result
 ENTRY = 8  # bytes of an entry of the matrix
 
 
@@ -54,43 +52,41 @@ class Information:
         with np.errstate(divide="ignore"):
             self._row_logs = np.where(words, np.log(row_sums), np.inf)  # infinity: without entries
             self._column_logs = np.log(column_sums / column_sums.sum())
-        self._kept: list[tuple[slice, Rows]] | None = None
+        self._ranges = list(pairs_.ranges())
+        self._kept: list[Rows] | None = None
         if pairs_.data.size * ENTRY <= memory // 4:
-            self._kept = list(self._compute())
+            self._kept = in_threads(self._compute, self._ranges, threads)
 
-    def _compute(self) -> Iterator[tuple[slice, Rows]]:
-        def one(some: slice) -> tuple[slice, Rows]:
-            rows = pairs.mutual_information(
-                self.pairs.rows(some), self._contexts, self._row_logs[some], self._column_logs
-            )
-            return some, rows
+    def _compute(self, some: slice) -> Rows:
+        rows: Rows = pairs.mutual_information(
+            self.pairs.rows(some), self._contexts, self._row_logs[some], self._column_logs
+        )
+        return rows
 
-        ranges = list(self.pairs.ranges())
-        for first in range(0, len(ranges), self.threads):
-            yield from in_threads(one, ranges[first : first + self.threads], self.threads)
-
-    def blocks(self) -> Iterator[tuple[slice, Rows]]:
-        """Yield blocks of rows: which they are, and their entries."""
-        return self._compute() if self._kept is None else iter(self._kept)
+    def _rows(self, at: int) -> Rows:
+        return self._compute(self._ranges[at]) if self._kept is None else self._kept[at]
 
     def normal_product(self, shares: npt.NDArray[np.float32], vectors: FloatMatrix) -> FloatMatrix:
         """Return A' D A vectors, where A is this matrix and D the diagonal matrix of `shares`, one per row."""
-        starts = range(0, vectors.shape[1], LINE_FLOATS)
-        slices = [line_aligned(self.n_contexts, 2 * LINE_FLOATS).reshape(-1, 2, LINE_FLOATS) for _ in starts]
-        for start, both in zip(starts, slices, strict=True):
-            some = vectors[:, start : start + LINE_FLOATS]
-            both[:, 0, : some.shape[1]] = some
-        curvature = np.zeros((len(slices), LINE_FLOATS))  # not needed
-        for rows, matrix in self.blocks():
-            multiply = partial(normal_product, matrix, shares[rows])
-            in_threads(lambda at: multiply(slices[at], curvature[at]), range(len(slices)), self.threads)  # noqa: B023
-        return np.concatenate([both[:, 1] for both in slices], axis=1)[:, : vectors.shape[1]]
+        width = vectors.shape[1]
+        lanes = [line_aligned(self.n_contexts, 2 * WIDTH).reshape(-1, 2, WIDTH) for _ in range(LANES)]
+
+        def multiply(lane: int) -> None:
+            lanes[lane][:, 0, :width] = vectors
+            for at in range(lane, len(self._ranges), LANES):
+                normal_product(self._rows(at), shares[self._ranges[at]], lanes[lane], np.zeros(WIDTH))
+
+        in_threads(multiply, range(LANES), self.threads)
+        total = lanes[0][:, 1, :width].copy()
+        for lane in lanes[1:]:
+            total += lane[:, 1, :width]
+        return total
 
     def product(self, vectors: FloatMatrix) -> FloatMatrix:
         """Return A vectors."""
         out = np.empty((len(self.pairs), vectors.shape[1]), np.float32)
-        for rows, matrix in self.blocks():
-            compose(*matrix, vectors, out[rows])
+        parts = range(len(self._ranges))
+        in_threads(lambda at: compose(*self._rows(at), vectors, out[self._ranges[at]]), parts, self.threads)
         return out
 
 
@@ -104,33 +100,36 @@ def singular_vectors(
     """Return the first right singular vectors of D^(1/2) A, each divided by its singular value: (n_contexts, dims).
 
     A block Krylov method: the best approximations within the space that Q, B Q, B² Q, ... span, for random Q and
-    B = A' D A. It needs fewer products than iterating B alone (Musco and Musco 2015).
+    B = A' D A. With narrow blocks it needs far fewer products than iterating B alone (Musco and Musco 2015).
     """
-    width = min(dims + SPARE_DIMS, information.n_contexts)
-    steps = min(STEPS, information.n_contexts // width - 1)
-    random = np.random.default_rng(seed).standard_normal((information.n_contexts, width))
-    space = np.linalg.qr(random.astype(np.float32))[0]
-    small = np.zeros((width * (steps + 1),) * 2)  # B within the space
-    for step in range(steps + 1):
-        moved = information.normal_product(shares, space[:, -width:])
+    n = information.n_contexts
+    size = WIDTH * n_steps(dims)
+    if size >= n:  # the space is that of all contexts
+        space, size = np.eye(n, dtype=np.float32), n
+    else:
+        space = np.empty((n, size), np.float32)
+        space[:, :WIDTH] = np.linalg.qr(np.random.default_rng(seed).standard_normal((n, WIDTH)).astype(np.float32))[0]
+    inside = np.zeros((size, size))  # B within the space
+    for first in range(0, size, WIDTH):
+        some = slice(first, min(first + WIDTH, size))
+        moved = information.normal_product(shares, space[:, some])
+        inside[: some.stop, some] = space[:, : some.stop].T @ moved
+        if size < n and some.stop < size:
+            known, new = space[:, : some.stop], space[:, some.stop : some.stop + WIDTH]
+            new[:] = moved
+            for _ in range(2):  # once more, against rounding errors
+                new[:] = np.linalg.qr(new - known @ (known.T @ new))[0]
         on_step(1)
-        some = slice(step * width, (step + 1) * width)
-        small[: some.stop, some] = space.T @ moved
-        if step < steps:
-            space = np.concatenate([space, orthonormal(moved, space)], axis=1)
-    values, vectors = np.linalg.eigh(small, "U")
+    values, vectors = np.linalg.eigh(inside, "U")
     best = slice(None, -dims - 1, -1)
     roots = np.sqrt(np.maximum(values[best], values[-1] * 1e-12))
     found: FloatMatrix = space @ (vectors[:, best] / roots).astype(np.float32)
     return found
 
 
-def orthonormal(vectors: FloatMatrix, space: FloatMatrix) -> FloatMatrix:
-    """Return an orthonormal basis of the columns of a matrix, at right angles to those of another."""
-    for _ in range(2):  # twice is enough against rounding errors
-        vectors = vectors - space @ (space.T @ vectors)
-    basis: FloatMatrix = np.linalg.qr(vectors)[0]
-    return basis
+def n_steps(dims: int) -> int:
+    """Return how many blocks of `WIDTH` vectors the space gets: enough for the last singular vectors to converge."""
+    return -(-11 * dims // (2 * WIDTH)) + 1
 
 
 def most_frequent(counts: npt.NDArray[Any], least: int, most: int) -> npt.NDArray[np.bool_]:
@@ -164,7 +163,8 @@ def word_vectors(
         )
     information = Information(pairs_, chosen, contexts, threads, memory)
     shares = (pairs_.counts / (pairs_.counts + NOISY_COUNT)).astype(np.float32)
-    vectors = information.product(singular_vectors(information, shares, dims, seed, on_step))
+    with one_blas_thread():
+        vectors = information.product(singular_vectors(information, shares, dims, seed, on_step))
     order = np.argsort(-pairs_.counts, kind="stable")
     order = order[chosen[order] & vectors[order].any(axis=1)]  # a word that is alone in its lines has no vector
     return [pairs_.words[at] for at in order], unit_rows(vectors[order]), pairs_.counts[order]
