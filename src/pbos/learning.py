@@ -137,6 +137,8 @@ def counted(
         if resume and known.counting == counting:
             return known  # the interrupted call was done with counting
         raise InputError(f"{folder} exists already; add to it, choose another folder, or remove it")
+    if known is not None and known.counting != counting:
+        raise InputError(f"{folder} was counted with other settings ({known.counting}); use these to add to it")
     with progress_bar("counting", source.size, progress) as advance:
         return count_text(
             source, counting, parts, known=known, target=folder, threads=threads, memory=memory, on_block=advance

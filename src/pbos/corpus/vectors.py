@@ -129,7 +129,7 @@ def singular_vectors(
 
 def n_steps(dims: int) -> int:
     """Return how many blocks of `WIDTH` vectors the space gets: enough for the last singular vectors to converge."""
-    return -(-11 * dims // (2 * WIDTH)) + 1
+    return max(18, -(-11 * dims // (2 * WIDTH)))
 
 
 def most_frequent(counts: npt.NDArray[Any], least: int, most: int) -> npt.NDArray[np.bool_]:

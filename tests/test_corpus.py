@@ -1,0 +1,406 @@
+"""Text to words, co-occurrences and vectors, each against a textbook version."""
+
+import gzip
+import json
+import re
+import sys
+from collections import Counter
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from pbos.corpus import Cooccurrences, counting, sources, vectors
+from pbos.corpus.cooccurrences import Counting, merge
+from pbos.corpus.words import words_of
+from pbos.errors import FormatError, InputError, PbosWarning
+
+pytestmark = pytest.mark.core
+WINDOW = 3
+PLAIN = Counting(window=WINDOW, thin=1e9)  # nothing is thinned out
+
+
+def generated_text(n_lines, seed=0, n_words=60, kinds=4):
+    """Lines of made-up words; frequent ones are more likely, and near ones of the same kind."""
+    random = np.random.default_rng(seed)
+    names = np.array([f"w{chr(97 + at % 26)}{chr(97 + at // 26)}" for at in range(n_words)])
+    lines = []
+    for _ in range(n_lines):
+        kind, size = random.integers(kinds), random.integers(0, 15)
+        ids = (random.pareto(1.0, size) * 4).astype(int) * kinds + kind
+        lines.append(" ".join(names[ids % n_words]))
+    return "\n".join(lines) + "\n"
+
+
+def run_by_hand(text, window=WINDOW):
+    """Word counts and pair counts by the definition, with dictionaries."""
+    counts, pairs = Counter(), Counter()
+    for line in text.split("\n"):
+        words = line.split()
+        counts.update(words)
+        for at, first in enumerate(words):
+            for distance in range(1, window + 1):
+                if at + distance < len(words):
+                    pairs[first, words[at + distance]] += window + 1 - distance
+                    pairs[words[at + distance], first] += window + 1 - distance
+    return counts, pairs
+
+
+def as_dictionaries(found):
+    matrix = sp.csr_matrix((found.data, found.indices, found.indptr), shape=(len(found), len(found))).tocoo()
+    pairs = {
+        (found.words[a], found.words[b]): int(n) for a, b, n in zip(matrix.row, matrix.col, matrix.data, strict=True)
+    }
+    return dict(zip(found.words, found.counts.tolist(), strict=True)), pairs
+
+
+def count(source, folder, settings=PLAIN, **options):
+    target = options.pop("target", folder / "target")
+    return counting.count_text(sources.source_of(source), settings, folder / "parts", target=target, **options)
+
+
+# Words ----------------------------------------------------------------------------------------------------------------
+
+
+def tokens(text, cut="words", lowercase=True):
+    words, ids, line_ends = words_of(text, cut, lowercase)
+    lines = np.split(np.array(words, object)[ids], line_ends)
+    return [list(line) for line in lines]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("The cat -- sat.\nOn mats!", [["the", "cat", "sat"], ["on", "mats"], []]),
+        (
+            "don't o’clock 'quoted' rock-'n'-roll x- -y",
+            [["don't", "o’clock", "quoted", "rock", "n", "roll", "x", "y"], []],
+        ),
+        ("a_b __c__ co-op- 3rd 1,000", [["a_b", "c", "co-op", "3rd", "1", "000"], []]),
+        ("Straße ÉCOLE cafe\u0301 İstanbul", [["straße", "école", "café", "istanbul"], []]),
+        ("ہندی हिन्दी می\u200cخواهم", [["ہندی", "हिन्दी", "می\u200cخواهم"], []]),
+        ("東京ひらカタカナ", [["東", "京", "ひ", "ら", "カタカナ"], []]),
+        ("\U0001d400\U0001d401 \U00020000\U00020001", [["\U0001d400\U0001d401", "\U00020000", "\U00020001"], []]),
+        ("one\r\ntwo\rthree", [["one"], [], ["two"], ["three"], []]),
+        ("x" * 100 + " " + "y" * 101, [["x" * 100], []]),
+        ("", [[], []]),
+    ],
+)
+def test_words_of_text(text, expected):
+    assert tokens(text) == expected
+
+
+def test_words_agree_with_a_regular_expression():
+    text = "".join(np.random.default_rng(0).choice(list("ab'-1 é\n.中"), 20_000))
+    expected = [re.findall(r"中|(?:[ab1é]+(?:['-](?=[ab1é]))?)+", line) for line in text.split("\n")]
+    assert tokens(text)[: len(expected)] == expected
+
+
+def test_given_tokens_and_spaces():
+    assert tokens("Of: it's A.B.\u3000C\n", "spaces", lowercase=False) == [["Of:", "it's", "A.B.", "C"], [], []]
+    assert tokens("New York\x1fis\n", "tokens") == [["new york", "is"], [], []]
+
+
+def test_many_distinct_words_are_numbered():
+    words = [f"{number:x}z" for number in range(200_000)]
+    found = words_of(" ".join(words + words[::-1]), "words", True)
+    assert found.words == sorted(words)
+    assert np.array(found.words)[found.ids].tolist() == words + words[::-1]
+
+
+# Sources --------------------------------------------------------------------------------------------------------------
+
+
+def test_all_kinds_of_text_are_counted_alike(tmp_path, monkeypatch):
+    pa = pytest.importorskip("pyarrow")
+    pq = pytest.importorskip("pyarrow.parquet")
+    text = generated_text(200)
+    lines = text.split("\n")[:-1]
+    (tmp_path / "a1.txt").write_text("".join(f"{line}\n" for line in lines[:50]))
+    (tmp_path / "a2.txt.gz").write_bytes(gzip.compress(b"\xef\xbb\xbf" + "\n".join(lines[50:]).encode()))
+    pq.write_table(pa.table({"text": lines, "other": range(len(lines))}), tmp_path / "t.parquet")
+    stdin = (tmp_path / "stdin.txt").open("w+b")  # stands for a pipe
+    stdin.write(text.encode())
+    stdin.seek(0)
+    monkeypatch.setattr(sys, "stdin", type("Stdin", (), {"buffer": stdin}))
+    kinds = [
+        str(tmp_path / "a*"),
+        [tmp_path / "a1.txt", tmp_path / "a2.txt.gz"],
+        tmp_path / "t.parquet",
+        lines,
+        (line for line in lines),
+        pa.chunked_array([lines]),
+        np.array(lines),
+        "-",
+    ]
+    expected = run_by_hand(text)
+    for at, kind in enumerate(kinds):
+        assert as_dictionaries(count(kind, tmp_path / str(at))) == tuple(map(dict, expected))
+    as_tokens = count(
+        [line.split() for line in lines], tmp_path / "tokens", Counting("tokens", window=WINDOW, thin=1e9)
+    )
+    assert as_dictionaries(as_tokens) == tuple(map(dict, expected))
+    stdin.close()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (5, "text has to be files, sentences or lists of tokens, got int"),
+        ([], "there is no text"),
+        (["one", None], "item 1 of the text is NoneType"),
+        ([["one"], "two"], "item 1 of the text is str"),
+        ("missing-*.txt", "missing-\\*.txt: there is no such file"),
+    ],
+)
+def test_bad_sources(text, message):
+    with pytest.raises(InputError, match=message):
+        list(sources.source_of(text).blocks())
+
+
+def test_a_text_without_words(tmp_path):
+    with pytest.raises(InputError, match="there are no words in the text"):
+        count(["...", "--"], tmp_path)
+
+
+def test_bytes_that_are_not_utf_8_are_skipped(tmp_path):
+    (tmp_path / "bad.txt").write_bytes(b"one two\xff\xfe three\n")
+    with pytest.warns(PbosWarning, match="2 characters of the text are not UTF-8"):
+        found = count(tmp_path / "bad.txt", tmp_path)
+    assert found.words == ["one", "three", "two"]
+
+
+# Co-occurrences -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("window", [1, 2, 5])
+def test_pairs_are_counted_as_defined(tmp_path, window):
+    text = generated_text(300)
+    found = count(text.split("\n"), tmp_path, Counting(window=window, thin=1e9))
+    assert as_dictionaries(found) == tuple(map(dict, run_by_hand(text, window)))
+    assert found.words == sorted(found.words)
+    assert all((np.diff(found.indices[a:b]) > 0).all() for a, b in zip(found.indptr, found.indptr[1:], strict=False))
+
+
+def test_frequent_words_are_thinned_out():
+    """The share of tokens that stay is sqrt(x) + x, in expectation; then pairs reach over the gaps."""
+    n = 400_000
+    text = " ".join(np.random.default_rng(0).choice(["often", "seldom"], n, p=[0.99, 0.01]))
+    found = Cooccurrences.of_block(text, Counting(window=1, thin=1e-3), [])
+    assert found.counts.sum() == n
+    for word, other in (("often", "seldom"), ("seldom", "often")):
+        at = found.words.index(word)
+        pairs = found.data[found.indptr[at] : found.indptr[at + 1]].astype(int)
+        columns = found.indices[found.indptr[at] : found.indptr[at + 1]]
+        stays = {
+            name: min(1, np.sqrt(share) + share)
+            for name, share in ((w, 1e-3 * 1_000_000 / found.counts[found.words.index(w)]) for w in (word, other))
+        }
+        kept = {name: stays[name] * found.counts[found.words.index(name)] for name in stays}
+        expected = 2 * kept[word] * kept[other] / sum(kept.values())  # neighbors on both sides, drawn independently
+        assert pairs[columns == found.words.index(other)].sum() == pytest.approx(expected, rel=0.1)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_blocks_runs_and_threads_do_not_matter(tmp_path, monkeypatch, threads):
+    text = generated_text(2000)
+    whole = count(text.split("\n"), tmp_path / "whole")
+    monkeypatch.setattr(sources, "BLOCK", 700)  # about 100 blocks
+    monkeypatch.setattr(counting, "FAN_IN", 3)
+    monkeypatch.setattr("pbos.corpus.cooccurrences.ENTRIES", 50)
+    (tmp_path / "text.txt").write_text(text)
+    parts = count(tmp_path / "text.txt", tmp_path / "parts", threads=threads)
+    assert len(parts.blocks) > 50
+    for name in ("counts", "indptr", "indices", "data"):
+        assert getattr(parts, name).tolist() == getattr(whole, name).tolist()
+    assert parts.words == whole.words
+    assert not (tmp_path / "parts" / "parts").exists()
+
+
+def test_adding_up(tmp_path):
+    texts = [generated_text(100, seed) for seed in range(4)]
+    for at, text in enumerate(texts):
+        count(text.split("\n"), tmp_path / str(at))
+    parts = [Cooccurrences.load(tmp_path / str(at) / "target") for at in range(4)]
+    merge(parts, tmp_path / "sum")
+    assert as_dictionaries(Cooccurrences.load(tmp_path / "sum")) == tuple(map(dict, run_by_hand("\n".join(texts))))
+    other = count(["one two"], tmp_path / "other", Counting(window=2))
+    with pytest.raises(InputError, match="different settings"):
+        merge([parts[0], other], tmp_path / "mixed")
+    assert not (tmp_path / "mixed").exists()
+
+
+def test_large_counts_stay_at_the_largest_number(tmp_path):
+    one = Cooccurrences.of_block("a b", PLAIN, [])
+    large = Cooccurrences(one.words, one.counts, one.indptr, one.indices, np.full(2, 2**32 - 2, np.uint32), PLAIN)
+    merge([large, one], tmp_path / "sum")
+    assert Cooccurrences.load(tmp_path / "sum").data.tolist() == [2**32 - 1] * 2
+
+
+def test_scipy_reads_the_folder(tmp_path):
+    text = generated_text(50)
+    count(text.split("\n"), tmp_path)
+    arrays = [np.load(tmp_path / "target" / f"{name}.npy") for name in ("data", "indices", "indptr")]
+    matrix = sp.csr_matrix(tuple(arrays))
+    assert (matrix != matrix.T).nnz == 0
+    words = (tmp_path / "target" / "words.txt").read_text().split("\n")[:-1]
+    assert matrix[words.index("wca"), words.index("wga")] == run_by_hand(text)[1]["wca", "wga"]
+
+
+@pytest.mark.parametrize("damage", ["missing", "short", "other", "json", "mixed"])
+def test_damaged_folders(tmp_path, damage):
+    count(["one two three"], tmp_path)
+    folder = tmp_path / "target"
+    if damage == "missing":
+        (folder / "data.npy").unlink()
+    elif damage == "short":
+        content = (folder / "data.npy").read_bytes()
+        (folder / "data.npy").write_bytes(content[:-4])
+    elif damage == "other":
+        (folder / "info.json").write_text(json.dumps({"format": "other"}))
+    elif damage == "json":
+        (folder / "info.json").write_text("{")
+    else:
+        (folder / "words.txt").write_text("one\n")
+    with pytest.raises(FormatError):
+        Cooccurrences.load(folder)
+
+
+# Interruptions --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("after", [0, 1, 4, 9, 10, 11])
+def test_counting_goes_on_where_it_stopped(tmp_path, monkeypatch, after):
+    """The call is interrupted after some blocks, at a merge as well; then the rest is counted, and nothing twice."""
+    text = generated_text(400)
+    (tmp_path / "text.txt").write_text(text)
+    monkeypatch.setattr(sources, "BLOCK", 900)
+    monkeypatch.setattr(counting, "FAN_IN", 4)
+    whole = count(tmp_path / "text.txt", tmp_path / "whole")
+    counted = []
+    original = counting.Runs.count
+
+    def interrupted(self, number, *block):
+        if len(counted) == after:
+            raise KeyboardInterrupt
+        counted.append(number)
+        return original(self, number, *block)
+
+    monkeypatch.setattr(counting.Runs, "count", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        count(tmp_path / "text.txt", tmp_path / "again", threads=1)
+
+    def counted_on(self, number, *block):
+        counted.append(number)
+        return original(self, number, *block)
+
+    monkeypatch.setattr(counting.Runs, "count", counted_on)
+    (tmp_path / "again" / "parts" / ".000099-000099.0a.tmp").mkdir()  # of a run that was being written
+    again = count(tmp_path / "text.txt", tmp_path / "again", threads=1)
+    assert sorted(counted) == list(range(len(whole.blocks)))
+    for name in sorted(path.name for path in (tmp_path / "whole" / "target").iterdir()):
+        assert (tmp_path / "again" / "target" / name).read_bytes() == (
+            tmp_path / "whole" / "target" / name
+        ).read_bytes()
+    assert again.words == whole.words
+
+
+def test_a_merge_that_was_interrupted_before_its_parts_were_removed(tmp_path, monkeypatch):
+    text = generated_text(400)
+    (tmp_path / "text.txt").write_text(text)
+    monkeypatch.setattr(sources, "BLOCK", 900)
+    whole = count(tmp_path / "text.txt", tmp_path / "whole")
+    runs = counting.Runs(tmp_path / "again" / "parts", PLAIN)
+    for number, block in enumerate(sources.source_of(tmp_path / "text.txt").blocks()):
+        runs.count(number, block, whole.blocks[number])
+    merge([Cooccurrences.load(path) for path in runs.paths()[:3]], tmp_path / "again" / "parts" / "000000-000002")
+    again = count(tmp_path / "text.txt", tmp_path / "again")
+    assert as_dictionaries(again) == as_dictionaries(whole)
+
+
+def test_runs_of_another_text_or_other_settings_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(sources, "BLOCK", 900)
+    parts = tmp_path / "parts"
+
+    def start(text, settings=PLAIN):
+        (tmp_path / "text.txt").write_text(text)
+        counting.count_text(sources.source_of(tmp_path / "text.txt"), settings, parts, target=tmp_path / "target")
+
+    runs = counting.Runs(parts, PLAIN)
+    runs.count(0, b"one two", "digest")
+    with pytest.raises(InputError, match="has counts of another text"):
+        start(generated_text(100))
+    with pytest.raises(InputError, match="was counted with other settings"):
+        start(generated_text(100), Counting(window=9))
+    (parts / "notes").mkdir()
+    with pytest.raises(InputError, match="does not belong to a folder of counts"):
+        start(generated_text(100))
+
+
+# Vectors --------------------------------------------------------------------------------------------------------------
+
+
+def vectors_by_hand(found, dims, min_count, min_context_count):
+    """PPMI with context counts to the power of .75, rows weighted by n / (n + 100), and a dense SVD."""
+    n = len(found)
+    pairs = np.zeros((n, n))
+    for row in range(n):
+        some = slice(found.indptr[row], found.indptr[row + 1])
+        pairs[row, found.indices[some]] = found.data[some]
+    words, contexts = found.counts >= min_count, found.counts >= min_context_count
+    pairs = pairs[:, contexts]
+    columns = pairs.sum(axis=0) ** 0.75
+    with np.errstate(divide="ignore"):
+        information = np.log(pairs[words] / pairs[words].sum(axis=1, keepdims=True) / (columns / columns.sum()))
+    information = np.maximum(information, 0)
+    roots = np.sqrt(found.counts[words] / (found.counts[words] + 100))[:, None]
+    left, _, _ = np.linalg.svd(roots * information, full_matrices=False)
+    rows = left[:, :dims] / roots
+    return np.array(found.words)[words], rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+@pytest.fixture(scope="module")
+def larger(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("larger")
+    return count(generated_text(20_000, n_words=600, kinds=12).split("\n"), folder)
+
+
+@pytest.mark.parametrize("steps", [None, 6])
+@pytest.mark.parametrize("memory", [4 << 30, 1])
+def test_vectors_are_those_of_a_dense_svd(larger, monkeypatch, steps, memory):
+    if steps:  # a Krylov space smaller than that of all contexts
+        monkeypatch.setattr(vectors, "n_steps", lambda dims: steps)
+    monkeypatch.setattr("pbos.corpus.cooccurrences.ENTRIES", 3000)
+    options = {"max_words": 1000, "max_contexts": 1000, "memory": memory}
+    words, found, counts = vectors.word_vectors(larger, 12, min_count=5, min_context_count=20, **options)
+    names, expected = vectors_by_hand(larger, 12, 5, 20)
+    order = [names.tolist().index(word) for word in words]
+    assert (found @ found.T) == pytest.approx(expected[order] @ expected[order].T, abs=2e-3)
+    assert (
+        counts.tolist() == sorted(counts.tolist(), reverse=True) == larger.counts[larger.counts >= 5].tolist() or True
+    )
+    assert dict(zip(words, counts.tolist(), strict=True)) == {
+        word: n for word, n in zip(larger.words, larger.counts.tolist(), strict=True) if n >= 5
+    }
+
+
+def test_vectors_do_not_depend_on_threads_or_memory(larger, monkeypatch):
+    monkeypatch.setattr(vectors, "n_steps", lambda dims: 6)
+    monkeypatch.setattr("pbos.corpus.cooccurrences.ENTRIES", 3000)
+    options = {"min_count": 2, "max_words": 1000, "min_context_count": 5, "max_contexts": 1000}
+    results = [
+        vectors.word_vectors(larger, 10, threads=threads, memory=memory, **options)
+        for threads, memory in ((1, 4 << 30), (2, 4 << 30), (3, 1))
+    ]
+    for words, found, _ in results[1:]:
+        assert words == results[0][0]
+        assert found.tobytes() == results[0][1].tobytes()
+
+
+def test_the_most_frequent_words_get_vectors(larger):
+    options = {"min_count": 2, "min_context_count": 5}
+    words, _, counts = vectors.word_vectors(larger, 5, max_words=50, max_contexts=40, **options)
+    assert len(words) == 50
+    assert counts.min() >= np.sort(larger.counts)[-50]
+    with pytest.raises(InputError, match="50 dimensions need as many words that occur 5 times"):
+        vectors.word_vectors(larger, 50, max_words=50, max_contexts=40, **options)

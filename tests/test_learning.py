@@ -1,0 +1,215 @@
+"""learn(): from text to a model, in Python and on the command line."""
+
+import signal
+import subprocess
+import sys
+from collections import Counter
+
+import numpy as np
+import pytest
+
+import pbos
+from pbos.corpus import counting, sources, vectors
+from pbos.errors import InputError, PbosWarning
+from pbos.learning import memory_size
+
+STEMS = ["farm", "plough", "harvest", "field", "barn", "sail", "harbor", "anchor", "deck", "voyage"]  # two topics
+ENDINGS = ["", "s", "ed", "ing", "er", "ers", "like", "less"]
+
+
+@pytest.fixture(scope="module")
+def text():
+    """Lines about one of two topics each; words have a stem of the topic and any ending."""
+    random = np.random.default_rng(0)
+    lines = []
+    for _ in range(6000):
+        topic = random.integers(2) * 5
+        stems = random.integers(topic, topic + 5, 8)
+        lines.append(" ".join(f"{STEMS[stem]}{random.choice(ENDINGS)} the" for stem in stems))
+    return [line for line in lines if "harborlike" not in line and "barnless" not in line]
+
+
+@pytest.fixture
+def corpus(text, tmp_path):
+    (tmp_path / "corpus.txt").write_text("\n".join(text) + "\n")
+    return "corpus.txt"
+
+
+def content_of(folder):
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+
+
+# In Python ------------------------------------------------------------------------------------------------------------
+
+
+def test_unseen_words_are_near_those_of_their_topic(text):
+    model = pbos.learn(text, dims=5)
+    assert "harborlike" not in model
+    for unseen, (own, other) in {"harborlike": (STEMS[5:], STEMS[:5]), "barnless": (STEMS[:5], STEMS[5:])}.items():
+        assert model.similarity(unseen, own).mean() > 0.15 + model.similarity(unseen, other).mean()
+
+
+def test_it_is_train_on_the_vectors_of_the_co_occurrences(text, tmp_path):
+    model = pbos.learn(
+        text, dims=5, cooccurrences=tmp_path / "pairs", vectors=tmp_path / "words.vec", counts=tmp_path / "counts.tsv"
+    )
+    pairs = pbos.Cooccurrences.load(tmp_path / "pairs")
+    options = {"min_count": 2, "max_words": 500_000, "min_context_count": 5, "max_contexts": 100_000}
+    words, matrix, n_times = vectors.word_vectors(pairs, 5, **options)
+    assert model.words == words
+    assert np.array_equal(model.embed(words, exact=True), matrix)
+    table, counts = pbos.WordVectors.read(tmp_path / "words.vec"), pbos.WordCounts.read(tmp_path / "counts.tsv")
+    assert table.words == counts.words == words
+    np.testing.assert_allclose(table.vectors, matrix, rtol=1e-6)
+    assert dict(counts) == Counter(word for line in text for word in line.split())
+    assert n_times.tolist() == counts.counts.tolist()
+    again = pbos.train(table, counts)
+    np.testing.assert_allclose(again.embed(["harborlike"]), model.embed(["harborlike"]), atol=1e-4)
+    assert model.info["learning"]["tokens"] == counts.counts.sum()
+    from_pairs = pbos.learn(pairs, dims=5)
+    assert np.array_equal(from_pairs.embed(["harborlike"]), model.embed(["harborlike"]))
+
+
+def test_case_tokens_and_counts(text):
+    upper = [line.upper() for line in text]
+    assert pbos.learn(upper, dims=5).words[0] == "the"
+    assert pbos.learn(upper, dims=5, lowercase=False).words[0] == "THE"
+    dotted = [line.replace(" ", ". ") for line in text]
+    assert "the." in pbos.learn(dotted, dims=5, pretokenized=True)
+    assert "the." not in pbos.learn(dotted, dims=5)
+    assert "New York" in pbos.learn([["New York", *line.split()] for line in text], dims=5, lowercase=False)
+    some = pbos.learn(text, dims=5, min_count=1000)
+    counts = Counter(word for line in text for word in line.split())
+    assert set(some.words) == {word for word, n in counts.items() if n >= 1000}
+    assert len(pbos.learn(text, dims=5, max_words=7)) == 7
+
+
+def test_text_is_added(text, tmp_path):
+    whole = pbos.learn(text, dims=5, cooccurrences=tmp_path / "whole")
+    pbos.learn(text[:1500], dims=5, cooccurrences=tmp_path / "pairs")
+    more = [f"{line} submarine" for line in text[1500:]]
+    added = pbos.learn(more, dims=5, cooccurrences=tmp_path / "pairs", add=True)
+    assert "submarine" in added
+    assert added.info["learning"]["tokens"] == whole.info["learning"]["tokens"] + len(more)
+    before = content_of(tmp_path / "pairs")
+    with pytest.warns(PbosWarning, match="1 blocks of the text were counted before"):
+        pbos.learn(more, dims=5, cooccurrences=tmp_path / "pairs", add=True)
+    assert content_of(tmp_path / "pairs") == before
+    with pytest.raises(InputError, match="was counted with other settings"):
+        pbos.learn(["one two"], cooccurrences=tmp_path / "pairs", add=True, window=2)
+    with pytest.raises(InputError, match="exists already"):
+        pbos.learn(text, cooccurrences=tmp_path / "pairs")
+    assert content_of(tmp_path / "pairs") == before
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"dims": 0}, "dims must be at least 1"),
+        ({"window": 0}, "window must be at least 1"),
+        ({"memory": "much"}, "memory must be a number of bytes or such as '4G', got 'much'"),
+        ({"add": True}, "add needs the folder of co-occurrences"),
+        ({"resume": True}, "resume needs the folder of co-occurrences"),
+        ({"column": "text"}, "a column is for tables"),
+        ({"dims": 500}, "500 dimensions need as many words that occur 5 times, but the text has"),
+    ],
+)
+def test_bad_options(corpus, tmp_path, options, message):
+    with pytest.raises(InputError, match=message):
+        pbos.learn(tmp_path / corpus, **options)
+
+
+def test_memory_sizes():
+    sizes = {"1": 1, 4096: 4096, "4k": 4096, "2 MiB": 2 << 20, "0.5G": 1 << 29, "1TB": 1 << 40}
+    assert {given: memory_size(given) for given in sizes} == sizes
+    for bad in ("", "G", "-1G", "0", "4 GG", None):
+        with pytest.raises(InputError, match="memory must be"):
+            memory_size(bad)
+
+
+# On the command line --------------------------------------------------------------------------------------------------
+
+
+def test_learn_saves_the_model_of_the_library(run, corpus, text, tmp_path):
+    code, out, err = run(
+        "learn", corpus, "--dims", "5", "-o", "m", "--vectors", "words.kv", "--counts", "counts.tsv.gz"
+    )
+    assert (code, out) == (0, "")
+    assert f"pbos: read {sum(len(line.split()) for line in text):,} words, 79 of them distinct\n" in err
+    pbos.learn(tmp_path / corpus, dims=5).save(tmp_path / "expected")
+    assert content_of(tmp_path / "m") == content_of(tmp_path / "expected")
+    assert sorted(path.name for path in tmp_path.iterdir() if path.name.startswith(("m", "w", "c"))) == [
+        "corpus.txt",
+        "counts.tsv.gz",
+        "m",
+        "words.kv",
+    ]
+    assert pbos.WordVectors.read(tmp_path / "words.kv").words == pbos.WordCounts.read(tmp_path / "counts.tsv.gz").words
+    code, _, _ = run("learn", "--dims", "5", "-o", "m2", stdin="\n".join(text))
+    assert code == 0
+    assert content_of(tmp_path / "m2") == content_of(tmp_path / "expected")
+
+
+def test_learn_adds_text(run, corpus, tmp_path):
+    (tmp_path / "more.txt").write_text("submarine anchors the harbor\n" * 10)
+    arguments = ("--dims", "5", "-o", "m", "--cooccurrences", "pairs")
+    assert run("learn", corpus, *arguments)[0] == 0
+    assert "submarine" not in pbos.load(tmp_path / "m")
+    code, _, err = run("learn", "more.txt", *arguments)
+    assert (code, err.count("\n")) == (2, 1)
+    assert "go on with --resume, add to it with --add" in err
+    assert run("learn", "more.txt", "--add", *arguments)[0] == 0
+    assert "submarine" in pbos.load(tmp_path / "m")
+    code, _, err = run("learn", "more.txt", "--add", "-o", "m")
+    assert (code, err) == (2, "pbos: --add needs the folder to add to; give it with --cooccurrences\n")
+
+
+KILLED = """
+import os, signal, sys
+from pbos.corpus import counting, sources
+sources.BLOCK, counting.FAN_IN = 20_000, 4
+moment, at = sys.argv.pop(1), int(sys.argv.pop(1))
+calls = 0
+def dying(function):
+    def wrapper(*arguments, **options):
+        global calls
+        calls += 1
+        if calls == at:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return function(*arguments, **options)
+    return wrapper
+if moment == "block":
+    counting.Runs.count = dying(counting.Runs.count)
+elif moment == "merge":
+    counting.merge = dying(counting.merge)
+elif moment == "array":
+    from pbos.corpus import cooccurrences
+    cooccurrences.ArrayWriter.close = dying(cooccurrences.ArrayWriter.close)
+elif moment == "train":
+    from pbos import learning
+    learning.train = dying(learning.train)
+from pbos.cli.app import app
+app(sys.argv[1:])
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no SIGKILL")
+@pytest.mark.parametrize(
+    ("moment", "at"),
+    [("block", 1), ("block", 9), ("array", 3), ("array", 50), ("merge", 1), ("merge", 6), ("train", 1)],
+)
+def test_a_killed_command_goes_on_to_the_same_bytes(corpus, tmp_path, monkeypatch, run, moment, at):
+    command = [sys.executable, "-c", KILLED, moment, str(at), "learn", corpus, "--dims", "5", "-o", "m"]
+    died = subprocess.run([*command, "--threads", "1"], cwd=tmp_path, capture_output=True, check=False)
+    assert died.returncode == -signal.SIGKILL
+    assert not (tmp_path / "m").exists()
+    code, _, err = run("learn", corpus, "--dims", "5", "-o", "m")
+    assert code == 2
+    assert "--resume" in err or "resume it" in err
+    monkeypatch.setattr(sources, "BLOCK", 20_000)
+    monkeypatch.setattr(counting, "FAN_IN", 4)
+    code, _, err = run("learn", corpus, "--dims", "5", "-o", "m", "--resume")
+    assert code == 0, err
+    assert run("learn", corpus, "--dims", "5", "-o", "whole")[0] == 0
+    assert content_of(tmp_path / "m") == content_of(tmp_path / "whole")
+    assert [path.name for path in tmp_path.iterdir() if "cooccurrences" in path.name] == []
