@@ -159,6 +159,8 @@ def merge(parts: list[Cooccurrences], path: PathLike, threads: int | None = None
 
 def added_rows(parts: list[Cooccurrences], numbers: list[npt.NDArray[np.int32]], rows: slice) -> Rows:
     """Return the sums of some rows; `numbers` are the rows' new numbers in each part, which rise with the old ones."""
+    if len(parts) == 1:
+        return parts[0].rows(rows)
     starts = np.zeros((len(parts), rows.stop - rows.start), np.int64)
     ends = np.zeros_like(starts)
     indices, data = [], []
