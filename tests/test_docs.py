@@ -16,6 +16,7 @@ import zipfile
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import pytest
 
 import pbos
@@ -156,6 +157,10 @@ def small_files(tmp_path_factory):
     vectors.write(folder / "glove.840B.300d.txt", format="glove")
     (folder / "words.txt").write_text("".join(f"{word}\n" for word in words[:50]))
     (folder / "unigram_freq.csv").write_text("".join(f"{word},{1000 - at}\n" for at, word in enumerate(words)))
+    draws = np.random.default_rng(0).zipf(1.3, (3000, 12)) % len(words)
+    lines = [" ".join(words[at] for at in line) for line in draws]
+    (folder / "corpus.txt").write_text("\n".join(lines[:2000]))
+    (folder / "more.txt").write_text("\n".join(lines[2000:]))
     for name in ("my-model", "my-german-model", "my-turkish-model"):
         pbos.train(vectors, lam=0.01, limit=300).save(folder / name)
 
