@@ -7,7 +7,7 @@ import os
 import sys
 from pathlib import Path
 
-from experiments import real_data, trust
+from experiments import corpora, real_data, trust
 from experiments.data import MissingData
 from experiments.report import write_report
 from experiments.reproduce import ELSEWHERE, Runner
@@ -46,6 +46,12 @@ def main(arguments: list[str] | None = None) -> None:
     command.add_argument("names", nargs="*", metavar="NAME", help=f"default: all of {', '.join(real_data.ITEMS)}")
     command.add_argument("-o", "--output", type=Path, default=real_data.FOLDER, help="where the tables go")
     command.set_defaults(run=lambda options: real_data.make(options.names, options.output))
+    command = commands.add_parser("corpora", help="make plain text in eight languages from public collections")
+    command.add_argument(
+        "languages", nargs="*", metavar="LANGUAGE", help=f"default: all of {', '.join(corpora.CORPORA)}"
+    )
+    command.add_argument("-o", "--output", type=Path, default=corpora.FOLDER, help="where the texts go")
+    command.set_defaults(run=lambda options: corpora.make(options.languages, options.output))
     command = commands.add_parser("trust", help="draw the pictures of docs/trust.md and print its figures")
     command.add_argument("--cache", type=Path, default=Path("results/.cache"), help="as for reproduce")
     command.set_defaults(run=lambda options: sys.stdout.write(f"{trust.make(options.cache)}\n"))
