@@ -140,7 +140,7 @@ class Text:
             for at, token in enumerate(tokens):
                 if (row := rows.get(token)) is not None:
                     near = tokens[max(at - WINDOW, 0) : at] + tokens[at + 1 : at + 1 + WINDOW]
-                    for column in filter(None.__ne__, map(columns.get, near)):
+                    for column in [columns[other] for other in near if other in columns]:
                         found[row, column] += 1
         shares = np.array([self.counts[word] for word in self.candidates]) / sum(self.counts.values())
         return (found * (COMMON / (COMMON + shares))).astype(np.float32)
