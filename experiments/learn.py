@@ -45,7 +45,7 @@ from pbos.files import open_bytes, write_whole
 TOKEN = re.compile(r"\w+(?:[-'’]\w+)*|[^\w\s]")
 SYSTEMS = ("fasttext", "gensim", "pbos")
 LANGUAGES = ("en", *corpora.CORPORA)
-LIMIT = 3_000_000  # tokens of each language but English
+LIMIT = 2_000_000  # tokens of each language but English
 DIMS = 100
 WINDOW = 5
 EPOCHS = 5
