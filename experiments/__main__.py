@@ -1,4 +1,4 @@
-"""The command line of the experiments: python -m experiments reproduce ..., real-data, or trust."""
+"""The command line of the experiments: python -m experiments reproduce ..., real-data, corpora, learn, or trust."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import sys
 from pathlib import Path
 
-from experiments import real_data, trust
+from experiments import corpora, learn, real_data, trust
 from experiments.data import MissingData
 from experiments.report import write_report
 from experiments.reproduce import ELSEWHERE, Runner
@@ -46,6 +46,21 @@ def main(arguments: list[str] | None = None) -> None:
     command.add_argument("names", nargs="*", metavar="NAME", help=f"default: all of {', '.join(real_data.ITEMS)}")
     command.add_argument("-o", "--output", type=Path, default=real_data.FOLDER, help="where the tables go")
     command.set_defaults(run=lambda options: real_data.make(options.names, options.output))
+    command = commands.add_parser("corpora", help="make plain text in eight languages from public collections")
+    command.add_argument(
+        "languages", nargs="*", metavar="LANGUAGE", help=f"default: all of {', '.join(corpora.CORPORA)}"
+    )
+    command.add_argument("-o", "--output", type=Path, default=corpora.FOLDER, help="where the texts go")
+    command.set_defaults(run=lambda options: corpora.make(options.languages, options.output))
+    command = commands.add_parser("learn", help="compare pbos.learn with fastText and word2vec on the same text")
+    command.add_argument(
+        "languages", nargs="*", metavar="LANGUAGE", help=f"default: all of {' '.join(learn.LANGUAGES)}"
+    )
+    command.add_argument("--system", action="append", choices=learn.SYSTEMS, help="default: all")
+    command.add_argument("--data", type=Path, default=os.environ.get("PBOS_DATA"), help="the data folder")
+    command.add_argument("--corpora", type=Path, default=corpora.FOLDER, help="the folder of texts")
+    command.add_argument("--threads", type=int, default=os.cpu_count() or 1)
+    command.set_defaults(run=learn_from_text)
     command = commands.add_parser("trust", help="draw the pictures of docs/trust.md and print its figures")
     command.add_argument("--cache", type=Path, default=Path("results/.cache"), help="as for reproduce")
     command.set_defaults(run=lambda options: sys.stdout.write(f"{trust.make(options.cache)}\n"))
@@ -81,6 +96,13 @@ def reproduce(options: argparse.Namespace) -> None:
         sys.stderr.write(f"{table}: {sum(spent.values()):.0f} s, of which {slowest} {spent[slowest]:.0f} s\n")
     for file in write_report(runner, options.output):
         sys.stderr.write(f"wrote {file}\n")
+
+
+def learn_from_text(options: argparse.Namespace) -> None:
+    """Compare systems that learn from text; what is trained is kept beside the texts."""
+    systems, cache = options.system or learn.SYSTEMS, options.corpora / "cache"
+    table = learn.make(options.languages, systems, data_folder(options), options.corpora, cache, options.threads)
+    sys.stdout.write(f"{table}\n")
 
 
 def jobs(options: argparse.Namespace) -> None:
