@@ -1,10 +1,14 @@
 """Text to words, co-occurrences and vectors, each against a textbook version."""
 
 import gzip
+import itertools
 import json
+import os
 import re
 import sys
+import threading
 from collections import Counter
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -33,25 +37,28 @@ def generated_text(n_lines, seed=0, n_words=60, kinds=4):
 
 
 def run_by_hand(text, window=WINDOW):
-    """Word counts and pair counts by the definition, with dictionaries."""
-    counts, pairs = Counter(), Counter()
+    """Word counts and contexts by the definition, with dictionaries."""
+    counts, contexts = Counter(), Counter()
     for line in text.split("\n"):
         words = line.split()
         counts.update(words)
         for at, first in enumerate(words):
-            for distance in range(1, window + 1):
-                if at + distance < len(words):
-                    pairs[first, words[at + distance]] += window + 1 - distance
-                    pairs[words[at + distance], first] += window + 1 - distance
-    return counts, pairs
+            for distance, second in enumerate(words[at + 1 : at + 1 + window], 1):
+                contexts["near", first, second] += window + 1 - distance
+                contexts["near", second, first] += window + 1 - distance
+        for first, second in itertools.pairwise(words):
+            contexts["before", first, second] += 1
+            contexts["after", second, first] += 1
+    return dict(counts), dict(contexts)
 
 
 def as_dictionaries(found):
-    matrix = sp.csr_matrix((found.data, found.indices, found.indptr), shape=(len(found), len(found))).tocoo()
-    pairs = {
-        (found.words[a], found.words[b]): int(n) for a, b, n in zip(matrix.row, matrix.col, matrix.data, strict=True)
-    }
-    return dict(zip(found.words, found.counts.tolist(), strict=True)), pairs
+    n = len(found)
+    matrix = sp.csr_matrix((found.data, found.indices, found.indptr), shape=(n, 3 * n)).tocoo()
+    kinds = np.array(["near", "before", "after"])[matrix.col // n].tolist()
+    names = [found.words[at] for at in matrix.row], [found.words[at] for at in matrix.col % n]
+    contexts = dict(zip(zip(kinds, *names, strict=True), matrix.data.tolist(), strict=True))
+    return dict(zip(found.words, found.counts.tolist(), strict=True)), contexts
 
 
 def count(source, folder, settings=PLAIN, **options):
@@ -135,11 +142,11 @@ def test_all_kinds_of_text_are_counted_alike(tmp_path, monkeypatch):
     ]
     expected = run_by_hand(text)
     for at, kind in enumerate(kinds):
-        assert as_dictionaries(count(kind, tmp_path / str(at))) == tuple(map(dict, expected))
+        assert as_dictionaries(count(kind, tmp_path / str(at))) == expected
     as_tokens = count(
         [line.split() for line in lines], tmp_path / "tokens", Counting("tokens", window=WINDOW, thin=1e9)
     )
-    assert as_dictionaries(as_tokens) == tuple(map(dict, expected))
+    assert as_dictionaries(as_tokens) == expected
     stdin.close()
 
 
@@ -147,15 +154,66 @@ def test_all_kinds_of_text_are_counted_alike(tmp_path, monkeypatch):
     ("text", "message"),
     [
         (5, "text has to be files, sentences or lists of tokens, got int"),
+        (b"abc", "text has to be files, sentences or lists of tokens, got bytes"),
+        ({"a": 1}, "text has to be files, sentences or lists of tokens, got dict"),
+        (np.zeros((2, 2)), "text has to be files, sentences or lists of tokens, got ndarray"),
         ([], "there is no text"),
-        (["one", None], "item 1 of the text is NoneType"),
-        ([["one"], "two"], "item 1 of the text is str"),
+        ([None], "there is no text"),
+        (["one", 5], "item 1 is int, not a str"),
+        ([b"one"], "item 0 is bytes, not a list of tokens"),
+        ([["one"], "two"], "item 1 is str, not a list of tokens"),
+        ([["one", 2]], "item 1 is int, not a str"),
+        ([__file__], "is a file, not a sentence; pass files as a list of Path"),
         ("missing-*.txt", "missing-\\*.txt: there is no such file"),
     ],
 )
 def test_bad_sources(text, message):
     with pytest.raises(InputError, match=message):
         list(sources.source_of(text).blocks())
+
+
+def test_missing_sentences_are_left_out():
+    source = sources.source_of(np.array(["one\r\ntwo", None, float("nan"), "three"], object))
+    assert list(source.blocks()) == [b"one  two\nthree\n"]
+
+
+@pytest.mark.parametrize("kind", ["lines", "spaces", "letters", "tokens"])
+def test_blocks_are_cut_between_words(monkeypatch, kind):
+    monkeypatch.setattr(sources, "BLOCK", 100)
+    words = [f"é{number:03}" for number in range(300)]
+    if kind == "tokens":
+        source = sources.source_of([words])
+    else:
+        source = sources.source_of([{"lines": "\n", "spaces": " ", "letters": ""}[kind].join(words)])
+        if kind == "lines":
+            source = sources.Source(iter([f"{word}\n".encode() for word in words]))
+    blocks = list(source.blocks())
+    assert len(blocks) > 10
+    assert max(map(len, blocks)) <= 100
+    text = [block.decode() for block in blocks]  # no character is cut
+    if kind != "letters":
+        cut = {"tokens": "tokens"}.get(kind, "spaces")
+        assert [word for block in text for line in tokens(block, cut) for word in line] == words
+
+
+def test_files_are_read_once(tmp_path):
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "a.txt").write_text("one\n")
+    os.mkfifo(tmp_path / "pipe")
+    names = [tmp_path / "a.txt", tmp_path / "*.txt", tmp_path / "**"]
+    with threading_writer(tmp_path / "pipe", b"x" * 50_000 + b"\n"):
+        source = sources.source_of(names)
+        assert b"".join(source.blocks()) == b"one\n\n" + b"x" * 50_000 + b"\n\n"
+    assert source.size is None
+    assert sources.source_of(names[:2]).size == 4
+
+
+@contextmanager
+def threading_writer(path, content):
+    writer = threading.Thread(target=path.write_bytes, args=(content,))
+    writer.start()
+    yield
+    writer.join()
 
 
 def test_a_text_without_words(tmp_path):
@@ -177,28 +235,28 @@ def test_bytes_that_are_not_utf_8_are_skipped(tmp_path):
 def test_pairs_are_counted_as_defined(tmp_path, window):
     text = generated_text(300)
     found = count(text.split("\n"), tmp_path, Counting(window=window, thin=1e9))
-    assert as_dictionaries(found) == tuple(map(dict, run_by_hand(text, window)))
+    assert as_dictionaries(found) == run_by_hand(text, window)
     assert found.words == sorted(found.words)
     assert all((np.diff(found.indices[a:b]) > 0).all() for a, b in zip(found.indptr, found.indptr[1:], strict=False))
 
 
 def test_frequent_words_are_thinned_out():
-    """The share of tokens that stay is sqrt(x) + x, in expectation; then pairs reach over the gaps."""
+    """The share of tokens that stay is sqrt(x) + x, in expectation; then a window reaches over the gaps."""
     n = 400_000
     text = " ".join(np.random.default_rng(0).choice(["often", "seldom"], n, p=[0.99, 0.01]))
     found = Cooccurrences.of_block(text, Counting(window=1, thin=1e-3), [])
-    assert found.counts.sum() == n
-    for word, other in (("often", "seldom"), ("seldom", "often")):
-        at = found.words.index(word)
-        pairs = found.data[found.indptr[at] : found.indptr[at + 1]].astype(int)
-        columns = found.indices[found.indptr[at] : found.indptr[at + 1]]
-        stays = {
-            name: min(1, np.sqrt(share) + share)
-            for name, share in ((w, 1e-3 * 1_000_000 / found.counts[found.words.index(w)]) for w in (word, other))
-        }
-        kept = {name: stays[name] * found.counts[found.words.index(name)] for name in stays}
-        expected = 2 * kept[word] * kept[other] / sum(kept.values())  # neighbors on both sides, drawn independently
-        assert pairs[columns == found.words.index(other)].sum() == pytest.approx(expected, rel=0.1)
+    counts, contexts = as_dictionaries(found)
+    shares = {
+        word: 1e-3 * 1_000_000 / count for word, count in counts.items()
+    }  # a short text counts as a million words
+    kept = {word: min(1, np.sqrt(x) + x) * counts[word] for word, x in shares.items()}
+    expected = 2 * kept["often"] * kept["seldom"] / sum(kept.values())  # neighbors on both sides, drawn independently
+    assert contexts["near", "often", "seldom"] == pytest.approx(expected, rel=0.1)
+    assert contexts["near", "often", "seldom"] == contexts["near", "seldom", "often"]
+    whole = run_by_hand(text)[1]  # words before and after are those of the whole text
+    assert {key: value for key, value in contexts.items() if key[0] != "near"} == {
+        key: value for key, value in whole.items() if key[0] != "near"
+    }
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
@@ -223,7 +281,7 @@ def test_adding_up(tmp_path):
         count(text.split("\n"), tmp_path / str(at))
     parts = [Cooccurrences.load(tmp_path / str(at) / "target") for at in range(4)]
     merge(parts, tmp_path / "sum")
-    assert as_dictionaries(Cooccurrences.load(tmp_path / "sum")) == tuple(map(dict, run_by_hand("\n".join(texts))))
+    assert as_dictionaries(Cooccurrences.load(tmp_path / "sum")) == run_by_hand("\n".join(texts))
     other = count(["one two"], tmp_path / "other", Counting(window=2))
     with pytest.raises(InputError, match="different settings"):
         merge([parts[0], other], tmp_path / "mixed")
@@ -232,19 +290,25 @@ def test_adding_up(tmp_path):
 
 def test_large_counts_stay_at_the_largest_number(tmp_path):
     one = Cooccurrences.of_block("a b", PLAIN, [])
-    large = Cooccurrences(one.words, one.counts, one.indptr, one.indices, np.full(2, 2**32 - 2, np.uint32), PLAIN)
+    large = Cooccurrences(one.words, one.counts, one.indptr, one.indices, np.full(4, 2**32 - 2, np.uint32), PLAIN)
     merge([large, one], tmp_path / "sum")
-    assert Cooccurrences.load(tmp_path / "sum").data.tolist() == [2**32 - 1] * 2
+    assert Cooccurrences.load(tmp_path / "sum").data.tolist() == [2**32 - 1] * 4
 
 
 def test_scipy_reads_the_folder(tmp_path):
     text = generated_text(50)
     count(text.split("\n"), tmp_path)
-    arrays = [np.load(tmp_path / "target" / f"{name}.npy") for name in ("data", "indices", "indptr")]
-    matrix = sp.csr_matrix(tuple(arrays))
-    assert (matrix != matrix.T).nnz == 0
     words = (tmp_path / "target" / "words.txt").read_text().split("\n")[:-1]
-    assert matrix[words.index("wca"), words.index("wga")] == run_by_hand(text)[1]["wca", "wga"]
+    arrays = [np.load(tmp_path / "target" / f"{name}.npy") for name in ("data", "indices", "indptr")]
+    near, before, after = np.split(
+        sp.csr_matrix(tuple(arrays), shape=(len(words), 3 * len(words))).toarray(), 3, axis=1
+    )
+    assert np.array_equal(near, near.T)
+    assert np.array_equal(before, after.T)
+    first, second = words.index("wca"), words.index("wga")
+    contexts = run_by_hand(text)[1]
+    assert near[first, second] == contexts["near", "wca", "wga"]
+    assert before[first, second] == contexts.get(("before", "wca", "wga"), 0)
 
 
 @pytest.mark.parametrize("damage", ["missing", "short", "other", "json", "mixed"])
@@ -343,18 +407,17 @@ def test_runs_of_another_text_or_other_settings_are_refused(tmp_path, monkeypatc
 def vectors_by_hand(found, dims, min_count, min_context_count):
     """PPMI with context counts to the power of .75, rows weighted by n / (n + 100), and a dense SVD."""
     n = len(found)
-    pairs = np.zeros((n, n))
-    for row in range(n):
-        some = slice(found.indptr[row], found.indptr[row + 1])
-        pairs[row, found.indices[some]] = found.data[some]
+    counted = sp.csr_matrix((found.data, found.indices, found.indptr), shape=(n, 3 * n)).toarray().astype(float)
     words, contexts = found.counts >= min_count, found.counts >= min_context_count
-    pairs = pairs[:, contexts]
-    columns = pairs.sum(axis=0) ** 0.75
-    with np.errstate(divide="ignore"):
-        information = np.log(pairs[words] / pairs[words].sum(axis=1, keepdims=True) / (columns / columns.sum()))
-    information = np.maximum(information, 0)
+    parts = []
+    for share, pairs in zip((1, 0.5, 0.5), np.split(counted, 3, axis=1), strict=True):
+        columns = pairs[:, contexts].sum(axis=0) ** 0.75
+        rows = pairs[words][:, contexts]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            information = np.log(rows / rows.sum(axis=1, keepdims=True) / (columns / columns.sum()))
+        parts.append(share * np.nan_to_num(np.maximum(information, 0)))
     roots = np.sqrt(found.counts[words] / (found.counts[words] + 100))[:, None]
-    left, _, _ = np.linalg.svd(roots * information, full_matrices=False)
+    left, _, _ = np.linalg.svd(roots * np.hstack(parts), full_matrices=False)
     rows = left[:, :dims] / roots
     return np.array(found.words)[words], rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
@@ -399,8 +462,55 @@ def test_vectors_do_not_depend_on_threads_or_memory(larger, monkeypatch):
 
 def test_the_most_frequent_words_get_vectors(larger):
     options = {"min_count": 2, "min_context_count": 5}
-    words, _, counts = vectors.word_vectors(larger, 5, max_words=50, max_contexts=40, **options)
+    words, _, counts = vectors.word_vectors(larger, 12, max_words=50, max_contexts=40, **options)
     assert len(words) == 50
     assert counts.min() >= np.sort(larger.counts)[-50]
-    with pytest.raises(InputError, match="50 dimensions need as many words that occur 5 times"):
+    with pytest.raises(InputError, match="50 dimensions need as many words that occur 5 times, but there are 40"):
         vectors.word_vectors(larger, 50, max_words=50, max_contexts=40, **options)
+
+
+def test_words_without_a_part_in_the_dimensions_get_no_vector(tmp_path):
+    """Pairs of words that occur only with each other: their directions are not among the first."""
+    pairs = "".join(f"q{at:03}a q{at:03}b\n" * 6 for at in range(200))
+    found = count((generated_text(3000, n_words=80, kinds=4) + pairs).split("\n"), tmp_path)
+    options = {"min_count": 2, "max_words": 1000, "min_context_count": 5, "max_contexts": 1000}
+    words, _, _ = vectors.word_vectors(found, 4, **options)
+    assert len([word for word in words if word.startswith("w")]) >= 60
+    assert not any(word.startswith("q") for word in words)
+
+
+def test_lines_of_one_word(tmp_path):
+    found = count(["one", "two", "three"] * 10, tmp_path)
+    with pytest.raises(InputError, match="no two words of the text are next to each other"):
+        vectors.word_vectors(found, 2, min_count=2, max_words=9, min_context_count=5, max_contexts=9)
+
+
+def test_a_hole_in_the_runs_is_filled(tmp_path, monkeypatch):
+    """Some blocks of a batch were counted and others not; what is merged must not cover them."""
+    (tmp_path / "text.txt").write_text(generated_text(400))
+    monkeypatch.setattr(sources, "BLOCK", 900)
+    monkeypatch.setattr(counting, "FAN_IN", 4)
+    whole = count(tmp_path / "text.txt", tmp_path / "whole")
+    runs = counting.Runs(tmp_path / "again" / "parts", PLAIN)
+    for number, block in enumerate(sources.source_of(tmp_path / "text.txt").blocks()):
+        if number in (0, 2, 4, 5):
+            runs.count(number, block, whole.blocks[number])
+    again = count(tmp_path / "text.txt", tmp_path / "again", threads=1)
+    assert as_dictionaries(again) == as_dictionaries(whole)
+
+
+def test_a_shorter_text_is_not_the_same(tmp_path, monkeypatch):
+    monkeypatch.setattr(sources, "BLOCK", 900)
+    text = generated_text(400)
+    (tmp_path / "text.txt").write_text(text)
+    runs = counting.Runs(tmp_path / "parts", PLAIN)
+    for number, block in enumerate(sources.source_of(tmp_path / "text.txt").blocks()):
+        runs.count(number, block, counting.digest_of(block))
+    (tmp_path / "text.txt").write_text("")
+    with pytest.raises(InputError, match="has counts of another text"):
+        count(tmp_path / "text.txt", tmp_path)
+
+
+def test_one_process_at_a_time(tmp_path):
+    with counting.lock(tmp_path / "parts"), pytest.raises(InputError, match="another process is counting into"):
+        count(["one two"], tmp_path)

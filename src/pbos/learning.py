@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
+import os
 import re
+import shutil
 import tempfile
 from dataclasses import asdict
 from os import PathLike
@@ -10,18 +13,22 @@ from pathlib import Path
 from typing import Any
 
 from pbos.corpus.cooccurrences import Cooccurrences, Counting
-from pbos.corpus.counting import count_text
+from pbos.corpus.counting import count_text, digest_of
 from pbos.corpus.sources import Source, source_of
 from pbos.corpus.vectors import n_steps, word_vectors
 from pbos.counts import WordCounts
 from pbos.errors import InputError, whole_number
 from pbos.model import Model
 from pbos.progress import progress as progress_bar
+from pbos.settings import DTYPES, Preset, check_choice
 from pbos.training import train
 from pbos.vectors import WordVectors
+from pbos.vectors.formats import choose_format
 
 MIN_CONTEXT_COUNT = 5
-MAX_CONTEXTS = 100_000
+MAX_CONTEXTS = 50_000
+MAX_WINDOW = 100
+LEAST_MEMORY = 512 << 20
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
@@ -40,6 +47,7 @@ def learn(
     cooccurrences: str | PathLike[str] | None = None,
     add: bool = False,
     resume: bool = False,
+    dtype: str = "float16",
     memory: int | str = "4G",
     threads: int | None = None,
     seed: int = 0,
@@ -54,7 +62,7 @@ def learn(
     Args:
         text: Files (a path, a pattern such as "texts/*.txt.gz", or a list of Path), sentences (an iterable or column of
             str), or lists of tokens. Words near each other count only within a line, or a sentence. Also
-            Cooccurrences, to learn from these again.
+            Cooccurrences, to learn from these again; then arguments about counting have no effect.
         column: The column of Parquet and Arrow files that has the text; None for the only one of strings.
         dims: The number of dimensions.
         window: How many words apart two words may be to count as near.
@@ -68,6 +76,7 @@ def learn(
         cooccurrences: A folder to keep the co-occurrences in.
         add: Add the text to those in the folder.
         resume: Go on where an interrupted call with the same arguments stopped; needs the folder.
+        dtype: How to store the subword vectors: "float32", "float16" or "int8".
         memory: The most memory that counting and factoring may use, in bytes or as "4G".
         threads: The number of threads; None for one per core. The model is the same byte for byte for any number.
         seed: Determines how frequent words are thinned out, and random numbers.
@@ -79,18 +88,22 @@ def learn(
     >>> model.embed("catlike").shape
     (4,)
     """
-    for name, value in {"dims": dims, "window": window, "min_count": min_count, "max_words": max_words}.items():
-        whole_number(name, value, 1)
-    if (add or resume) and cooccurrences is None:
-        raise InputError(f"{'add' if add else 'resume'} needs the folder of co-occurrences; pass cooccurrences=FOLDER")
+    dims, window, min_count = (
+        whole_number(name, value, 1) for name, value in (("dims", dims), ("window", window), ("min_count", min_count))
+    )
+    max_words, seed = whole_number("max_words", max_words, 1), whole_number("seed", seed, 0)
+    if window > MAX_WINDOW or seed >= 2**63:
+        raise InputError(f"window can be at most {MAX_WINDOW}, and seed at most 2**63 - 1; got {window} and {seed}")
     most = memory_size(memory)
+    check_options(vectors, counts, cooccurrences, add, resume, dtype, training)
     with tempfile.TemporaryDirectory(prefix="pbos-") as scratch:
-        pairs = text
-        if not isinstance(text, Cooccurrences):
+        if isinstance(text, Cooccurrences):
+            pairs = text
+        else:
             source = source_of(text, column)
             cut = "tokens" if source.tokens else "spaces" if pretokenized else "words"
-            counting = Counting(cut, lowercase, window, seed=seed)
-            folder = Path(cooccurrences or Path(scratch, "cooccurrences"))
+            counting = Counting(cut, bool(lowercase), window, seed=seed)
+            folder = Path(os.path.abspath(cooccurrences or Path(scratch, "cooccurrences")))  # noqa: PTH100  # of links
             pairs = counted(source, counting, folder, add, resume, threads=threads, memory=most, progress=progress)
         with progress_bar("factoring", n_steps(dims), progress) as advance:
             words, matrix, n_times = word_vectors(
@@ -114,7 +127,30 @@ def learn(
         frequencies.write(counts)
     model = train(table, frequencies, threads=threads, seed=seed, progress=progress, **training)
     model.info["learning"] = {**report, "min_count": min_count, "max_words": max_words}
-    return model
+    return model.compress(dtype=dtype, keep_targets=True)
+
+
+def check_options(
+    vectors: str | PathLike[str] | None,
+    counts: str | PathLike[str] | None,
+    cooccurrences: str | PathLike[str] | None,
+    add: bool,
+    resume: bool,
+    dtype: str,
+    training: dict[str, Any],
+) -> None:
+    """Raise InputError about what would be found only after counting."""
+    if (add or resume) and cooccurrences is None:
+        raise InputError(f"{'add' if add else 'resume'} needs the folder of co-occurrences; pass cooccurrences=FOLDER")
+    if vectors is not None:
+        choose_format(Path(vectors), None)
+    for path in (vectors, counts, cooccurrences):
+        if path is not None and not Path(os.path.abspath(path)).parent.is_dir():  # noqa: PTH100  # of links
+            raise InputError(f"{path} cannot be written: its folder does not exist")
+    check_choice("dtype", dtype, DTYPES)
+    others = inspect.signature(train).parameters
+    settings = {name: value for name, value in training.items() if name not in others}
+    Preset.named(training.get("preset", "default"), settings, others=others)
 
 
 def counted(
@@ -128,18 +164,23 @@ def counted(
     memory: int,
     progress: bool | None,
 ) -> Cooccurrences:
-    """Return the co-occurrences of a text, from the folder where they are kept; or as they are there, if complete."""
+    """Return the co-occurrences of a text, from the folder where they are kept."""
     parts = folder.with_name(f"{folder.name}.parts")
     if parts.exists() and not resume:
         raise InputError(f"{parts} is left from an interrupted call; resume it, or remove the folder")
     known = Cooccurrences.load(folder) if folder.exists() else None
-    if known is not None and not add:
-        if resume and known.counting == counting:
-            return known  # the interrupted call was done with counting
-        raise InputError(f"{folder} exists already; add to it, choose another folder, or remove it")
+    if add and known is None:
+        raise InputError(f"{folder} does not exist, so nothing can be added to it; count the first text without add")
     if known is not None and known.counting != counting:
-        raise InputError(f"{folder} was counted with other settings ({known.counting}); use these to add to it")
+        raise InputError(f"{folder} was counted with other settings ({known.counting}); use these, or another folder")
+    if known is not None and not (add or resume):
+        raise InputError(f"{folder} exists already; add to it, choose another folder, or remove it")
     with progress_bar("counting", source.size, progress) as advance:
+        if known is not None and not add:  # the interrupted call was done with counting
+            if list(map(digest_of, source.blocks())) != known.blocks:
+                raise InputError(f"{folder} has counts of another text; use the same again, or another folder")
+            shutil.rmtree(parts, ignore_errors=True)
+            return known
         return count_text(
             source, counting, parts, known=known, target=folder, threads=threads, memory=memory, on_block=advance
         )
@@ -154,4 +195,7 @@ def memory_size(memory: int | str) -> int:
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", str(memory).strip(), re.IGNORECASE)
     if not match or not float(match[1]):
         raise InputError(f"memory must be a number of bytes or such as '4G', got {memory!r}")
-    return int(float(match[1]) * UNITS[match[2].upper()])
+    size = int(float(match[1]) * UNITS[match[2].upper()])
+    if size < LEAST_MEMORY:
+        raise InputError(f"memory must be at least {LEAST_MEMORY >> 20}M, got {memory!r}")
+    return size

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,7 +12,7 @@ import typer
 
 from pbos.cli.common import ThreadsOption, note, one_of, prepare, with_settings
 from pbos.cli.files import OutputOption, solver_facts
-from pbos.errors import InputError
+from pbos.errors import InputError, PbosError
 from pbos.settings import DTYPES
 
 
@@ -26,7 +28,9 @@ def learn(
         str | None, typer.Option(metavar="NAME", help="Tables: the column of text; by default the only one of strings.")
     ] = None,
     dims: Annotated[int, typer.Option(min=1, help="The number of dimensions.")] = 100,
-    window: Annotated[int, typer.Option(min=1, help="How many words apart two words may be to count as near.")] = 5,
+    window: Annotated[
+        int, typer.Option(min=1, max=100, help="How many words apart two words may be to count as near.")
+    ] = 5,
     min_count: Annotated[int, typer.Option(min=1, help="How often a word has to occur to get a word vector.")] = 2,
     max_words: Annotated[int, typer.Option(min=1, help="How many words get a word vector at most.")] = 500_000,
     lowercase: Annotated[bool, typer.Option(help="Change text to lower case.")] = True,
@@ -41,7 +45,7 @@ def learn(
     add: Annotated[bool, typer.Option("--add", help="Add the text to the co-occurrences in the folder.")] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Go on where the same command was interrupted.")] = False,
     memory: Annotated[str, typer.Option(metavar="SIZE", help="The most memory to count and factor with.")] = "4G",
-    dtype: Annotated[str, one_of(DTYPES, "How to store the vectors.")] = "float32",
+    dtype: Annotated[str, one_of(DTYPES, "How to store the vectors.")] = "float16",
     threads: ThreadsOption = None,
     seed: Annotated[int, typer.Option(min=0, help="Determines how frequent words are thinned out.")] = 0,
     **settings: Any,
@@ -66,13 +70,16 @@ def learn(
     check_writable(output)
     if add and cooccurrences is None:
         raise InputError("--add needs the folder to add to; give it with --cooccurrences")
-    kept = cooccurrences or output.with_name(f"{output.name}.cooccurrences")
-    files = [Path(name) for name in text or ["-"]]
-    if kept.exists() and not (add or resume):
-        raise InputError(f"{kept} exists already; go on with --resume, add to it with --add, or remove it")
+    folder = Path(os.path.abspath(output))  # noqa: PTH100  # of links
+    kept = cooccurrences or folder.with_name(f"{folder.name}.cooccurrences")
+    if Path(os.path.abspath(kept)) == folder:  # noqa: PTH100
+        raise InputError(f"the model and the co-occurrences cannot both be saved to {output}; choose another folder")
+    before = kept.exists()
+    if not text and sys.stdin.isatty():
+        note("reading text from the keyboard; end with Ctrl-D")
     try:
         model = pbos.learn(
-            files,
+            [Path(name) for name in text or ["-"]],
             column=column,
             dims=dims,
             window=window,
@@ -85,16 +92,16 @@ def learn(
             cooccurrences=kept,
             add=add,
             resume=resume,
+            dtype=dtype,
             memory=memory,
             threads=threads,
             seed=seed,
             **settings,
         )
-    except KeyboardInterrupt:
-        note("to go on later, run the same command with --resume")
+    except (PbosError, KeyboardInterrupt):
+        if not before and (kept.exists() or kept.with_name(f"{kept.name}.parts").exists()):
+            note(f"what was counted is in {kept}*; to go on, use --resume, or else remove it")
         raise
-    if dtype != "float32":
-        model = model.compress(dtype=dtype)
     model.save(output)
     if cooccurrences is None:
         shutil.rmtree(kept)

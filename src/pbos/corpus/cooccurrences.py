@@ -1,4 +1,4 @@
-"""Which words occur near which, and how often: counts that add up, in memory or in a folder of mapped arrays."""
+"""How often words occur in which contexts: counts that add up, in memory or in a folder of mapped arrays."""
 
 from __future__ import annotations
 
@@ -46,16 +46,18 @@ class Counting:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Cooccurrences:
-    """How often words occur, and how often each occurs near each other one.
+    """How often words occur, and how often in which contexts.
 
-    Two words at distance d in a line, at most `window`, count window + 1 - d, after frequent words were thinned out.
+    Of n words, context c is "near word c", n + c "just before word c", and 2 n + c "just after word c". A word at
+    distance d in a line counts window + 1 - d as near, after frequent words were thinned out; before and after count
+    once, in the whole text.
 
     Attributes:
         words: The words, sorted.
-        counts: How often each occurs, int64 (n_words,).
-        indptr: With `indices` and `data`, a symmetric sparse matrix (CSR) of the words, with sorted columns.
+        counts: How often each occurs, int64 (n,).
+        indptr: With `indices` and `data`, a sparse matrix (CSR) of words and contexts (n, 3 n), with sorted columns.
         indices: The columns.
-        data: The counts of pairs.
+        data: The counts.
         counting: How they were counted.
         blocks: Digests of the blocks of text that were counted.
     """
@@ -74,15 +76,18 @@ class Cooccurrences:
         words, ids, line_ends = words_of(text, counting.cut, counting.lowercase)
         counts = np.bincount(ids, minlength=len(words))
         shares = counting.thin * max(ids.size, LEAST_TOKENS) / counts
-        kept = pairs.thin_out(ids, line_ends, np.sqrt(shares) + shares, np.uint64(counting.seed))
-        indptr, indices, data = pairs.count_pairs(ids[:kept], line_ends, len(words), counting.window)
+        thinned, ends = ids.copy(), line_ends.copy()
+        n_kept = pairs.thin_out(thinned, ends, np.sqrt(shares) + shares, np.uint64(counting.seed))
+        indptr, indices, data = pairs.count_contexts(
+            thinned[:n_kept], ends, ids, line_ends, len(words), counting.window
+        )
         return cls(words, counts, indptr, indices, data, counting, blocks)
 
     def __len__(self) -> int:
         return len(self.words)
 
     def __repr__(self) -> str:
-        return f"Cooccurrences({len(self):,} words, {int(self.counts.sum()):,} tokens, {self.data.size:,} pairs)"
+        return f"Cooccurrences({len(self):,} words, {int(self.counts.sum()):,} tokens, {self.data.size:,} contexts)"
 
     def ranges(self) -> Iterator[slice]:
         """Yield ranges of rows with about `ENTRIES` entries each."""
@@ -128,7 +133,7 @@ def merge(parts: list[Cooccurrences], path: PathLike, threads: int | None = None
     """Add up co-occurrences into a folder, a few rows at a time; the result does not depend on how text was divided."""
     if len({part.counting for part in parts}) > 1:
         raise InputError("co-occurrences that were counted with different settings cannot be added up")
-    words = sorted(set().union(*(part.words for part in parts))) if len(parts) > 1 else parts[0].words
+    words = sorted(set().union(*(part.words for part in parts)))
     places = {word: place for place, word in enumerate(words)}
     numbers = [np.fromiter(map(places.__getitem__, part.words), np.int32, len(part)) for part in parts]
     counts, sizes = np.zeros(len(words), np.int64), np.zeros(len(words), np.int64)
@@ -161,6 +166,7 @@ def added_rows(parts: list[Cooccurrences], numbers: list[npt.NDArray[np.int32]],
     """Return the sums of some rows; `numbers` are the rows' new numbers in each part, which rise with the old ones."""
     if len(parts) == 1:
         return parts[0].rows(rows)
+    n_words = 1 + max(int(new[-1]) for new in numbers if new.size)
     starts = np.zeros((len(parts), rows.stop - rows.start), np.int64)
     ends = np.zeros_like(starts)
     indices, data = [], []
@@ -170,11 +176,11 @@ def added_rows(parts: list[Cooccurrences], numbers: list[npt.NDArray[np.int32]],
         indptr, columns, values = part.rows(old)
         starts[at, new[old] - rows.start] = indptr[:-1] + size
         ends[at, new[old] - rows.start] = indptr[1:] + size
-        indices.append(new[columns])
+        kinds, old_words = np.divmod(columns, len(part))
+        indices.append(kinds * n_words + new[old_words])
         data.append(values)
         size += values.size
-    n_words = max(int(new[-1]) + 1 for new in numbers if new.size)
-    found: Rows = pairs.add_rows(starts, ends, np.concatenate(indices), np.concatenate(data), n_words)
+    found: Rows = pairs.add_rows(starts, ends, np.concatenate(indices), np.concatenate(data), 3 * n_words)
     return found
 
 

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
-from collections.abc import Callable
-from contextlib import suppress
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from pbos.corpus.cooccurrences import Cooccurrences, Counting, merge
 from pbos.corpus.sources import Source
 from pbos.errors import InputError, warn
+from pbos.files import put_in_place, sibling
 from pbos.threads import in_threads, thread_count
 
 FAN_IN = 16  # runs of the same size that are merged into one
 BLOCK_MEMORY = 512 << 20  # what counting one block needs at most, in bytes
+SUM = "sum"  # the name of the folder with all counts, before it is moved to its place
 UNKNOWN = "\ufffd"  # what bytes that are not UTF-8 become
 
 
@@ -38,51 +42,88 @@ def count_text(
     Args:
         source: The text.
         counting: How to count.
-        folder: Where to keep runs; it is emptied at the end.
+        folder: Where to keep runs, next to `target`; it is removed at the end.
         known: Co-occurrences to add to; blocks of text that they have counted are skipped.
         target: The folder to write.
         threads: The number of threads; None for one per core.
         memory: The most memory to use, in bytes; with less of it, fewer threads count.
         on_block: Called with the size of each block of text that is done.
     """
-    workers = max(1, min(thread_count(threads), memory // BLOCK_MEMORY))
+    workers = max(1, min(thread_count(threads), int(memory / (BLOCK_MEMORY * max(1, counting.window / 8)))))
     before = set() if known is None else set(known.blocks)
-    n_before = 0
-    runs = Runs(folder, counting)
+    digests: list[str] = []
     waiting: list[tuple[int, bytes, str]] = []
-    n_unknown = 0
+    n_before = n_unknown = 0
+    with lock(folder):
+        runs = Runs(folder, counting)
+        if before.intersection(runs.digests.values()):  # they are merged already; removing them was interrupted
+            runs.clear()
 
-    def finish() -> None:
-        nonlocal n_unknown
-        n_unknown += sum(in_threads(lambda block: runs.count(*block), waiting, workers))
-        for _, text, _ in waiting:
-            on_block(len(text))
-        waiting.clear()
-        runs.compact(workers)
+        def finish() -> None:
+            nonlocal n_unknown
+            n_unknown += sum(in_threads(lambda block: runs.count(*block), waiting, workers))
+            for _, text, _ in waiting:
+                on_block(len(text))
+            waiting.clear()
+            runs.compact(workers)
 
-    for number, text in enumerate(source.blocks()):
-        digest = hashlib.blake2b(text, digest_size=16).hexdigest()
-        n_before += digest in before
-        if digest in before or runs.has(number, digest):
-            on_block(len(text))
-            continue
-        waiting.append((number, text, digest))
-        if len(waiting) == workers:
-            finish()
-    finish()
-    if n_unknown:
-        warn(f"{n_unknown:,} characters of the text are not UTF-8 and were skipped; convert it if these are many")
-    if n_before:
-        warn(f"{n_before:,} blocks of the text were counted before and are not counted again")
-    parts = [Cooccurrences.load(path) for path in runs.paths()]
-    if known is not None:
-        parts.insert(0, known)
-    if not any(len(part) for part in parts):
-        raise InputError("there are no words in the text")
-    merge(parts, target, workers)
-    del parts
-    shutil.rmtree(folder)
+        for text in source.blocks():
+            digest = digest_of(text)
+            if digest in before:
+                n_before += 1
+                on_block(len(text))
+                continue
+            if runs.has(len(digests), digest):
+                on_block(len(text))
+            else:
+                waiting.append((len(digests), text, digest))
+            digests.append(digest)
+            if len(waiting) == workers:
+                finish()
+        finish()
+        if n_unknown:
+            warn(f"{n_unknown:,} characters of the text are not UTF-8; convert it if these are many")
+        if n_before:
+            warn(f"text that was counted before is not counted again; this is {n_before:,} of its blocks")
+        parts = [Cooccurrences.load(path) for path in runs.paths()]
+        if [block for part in parts for block in part.blocks] != digests:
+            raise InputError(f"{folder} has counts of another text; use the same again, or remove the folder")
+        if known is not None:
+            parts.insert(0, known)
+        if not any(len(part) for part in parts):
+            runs.clear()
+            raise InputError("there are no words in the text")
+        if digests:
+            merge(parts, folder / SUM, workers)
+            put_in_place(folder / SUM, target)
+        del parts
+        runs.clear()
+    folder.rmdir()
     return Cooccurrences.load(target)
+
+
+def digest_of(block: bytes) -> str:
+    """Return a digest of a block of text."""
+    return hashlib.blake2b(block, digest_size=16).hexdigest()
+
+
+@contextmanager
+def lock(folder: Path) -> Iterator[None]:
+    """Make a folder, if it is not there, and keep other processes out of it (not on Windows)."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if sys.platform == "win32":
+        yield
+        return
+    import fcntl
+
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError:
+        raise InputError(f"another process is counting into {folder}; wait for it, or stop it") from None
+    finally:
+        os.close(handle)
 
 
 class Runs:
@@ -91,7 +132,7 @@ class Runs:
     def __init__(self, folder: Path, counting: Counting) -> None:
         self.folder, self.counting = folder, counting
         folder.mkdir(parents=True, exist_ok=True)
-        for path in folder.glob(".*.tmp"):  # of a run that was being written
+        for path in [*folder.glob(".*.tmp"), *folder.glob(SUM)]:  # that were being written
             shutil.rmtree(path)
         self.digests: dict[int, str] = {}
         for path in self.paths():
@@ -100,6 +141,12 @@ class Runs:
             if run.counting != counting:
                 raise InputError(f"{folder} was counted with other settings; use the same again, or remove the folder")
             self.digests |= dict(zip(range(first, last + 1), run.blocks, strict=True))
+
+    def clear(self) -> None:
+        """Remove all runs, the last first, so that what is left is complete if this is interrupted."""
+        for path in sorted(self.folder.iterdir(), reverse=True):
+            remove(path)
+        self.digests.clear()
 
     def paths(self) -> list[Path]:
         """Return the runs in order, without those that a larger one covers."""
@@ -111,7 +158,7 @@ class Runs:
                 found.append(path)
                 end = last
             else:
-                shutil.rmtree(path)
+                remove(path)
         return found
 
     def has(self, number: int, digest: str) -> bool:
@@ -127,16 +174,24 @@ class Runs:
         return text.count(UNKNOWN)
 
     def compact(self, threads: int) -> None:
-        """Merge runs that follow each other, as soon as there are `FAN_IN` of the same size."""
+        """Merge runs of the same size that follow each other, as soon as there are `FAN_IN`."""
         size = 1
         while some := [path for path in self.paths() if length(path) == size]:
             for first in range(0, len(some) - FAN_IN + 1, FAN_IN):
                 group = some[first : first + FAN_IN]
-                merged = self.folder / name_of(span_of(group[0])[0], span_of(group[-1])[1])
-                merge([Cooccurrences.load(path) for path in group], merged, threads)
-                for path in group:
-                    shutil.rmtree(path)
+                start, end = span_of(group[0])[0], span_of(group[-1])[1]
+                if end - start + 1 == size * FAN_IN:  # none is missing in between
+                    merge([Cooccurrences.load(path) for path in group], self.folder / name_of(start, end), threads)
+                    for path in group:
+                        remove(path)
             size *= FAN_IN
+
+
+def remove(path: Path) -> None:
+    """Remove a folder so that no part of it is left under its name if this is interrupted."""
+    hidden = sibling(path)
+    path.rename(hidden)
+    shutil.rmtree(hidden)
 
 
 def name_of(first: int, last: int) -> str:

@@ -1,7 +1,8 @@
 """Word vectors from co-occurrences: the singular vectors of their pointwise mutual information.
 
 Levy, Goldberg and Dagan (2015) found that a singular value decomposition (SVD) of positive pointwise mutual information
-(PPMI) rivals skip-gram. Rare words are noisy, so here a word's row counts n / (n + 100) if it occurs n times.
+(PPMI) rivals skip-gram. Here contexts are of three kinds: words near a word, just before it and just after it; the last
+two tell what part of speech a word is. Rare words are noisy, so a word's row counts n / (n + 100) if it occurs n times.
 """
 
 from __future__ import annotations
@@ -22,44 +23,51 @@ from pbos.solvers import line_aligned
 from pbos.threads import in_threads, one_blas_thread, thread_count
 
 CONTEXT_POWER = 0.75  # of the context counts, so that rare contexts weigh less
+CONTEXT_SHARES = np.array([1.0, 0.5, 0.5], np.float32)  # of contexts near, before and after a word
 NOISY_COUNT = 100  # a word this frequent counts half
 WIDTH = 32  # vectors multiplied at a time
 LANES = 8  # sums kept apart, so that as many threads can work; a fixed number, so that threads do not change the result
+LEAST_LENGTH = 1e-4  # of a vector, as a share of the longest; shorter ones are rounding errors
 ENTRY = 8  # bytes of an entry of the matrix
 
 
 class Information:
-    """The matrix of positive pointwise mutual information: a row for each word, a column for each context word.
+    """The matrix of positive pointwise mutual information: a row per chosen word, three columns per context word.
 
     It is computed from the co-occurrences in blocks of rows whenever it is needed, and kept if it is small.
     """
 
     def __init__(
         self,
-        pairs_: Cooccurrences,
+        counted: Cooccurrences,
         words: npt.NDArray[np.bool_],
         contexts: npt.NDArray[np.bool_],
         threads: int | None,
         memory: int,
     ) -> None:
-        self.pairs, self.threads = pairs_, thread_count(threads)
-        self.n_contexts = int(contexts.sum())
+        self.threads = thread_count(threads)
+        n_contexts = int(contexts.sum())
+        self._counted = counted
         self._contexts = np.where(contexts, np.cumsum(contexts) - 1, -1).astype(np.int32)
-        row_sums, column_sums = np.zeros(len(pairs_)), np.zeros(self.n_contexts)
-        for some in pairs_.ranges():
-            pairs.add_sums(pairs_.rows(some), self._contexts, row_sums[some], column_sums)
+        row_sums, column_sums = np.zeros((3, len(counted))), np.zeros((3, n_contexts))
+        self._ranges = list(counted.ranges())
+        for some in self._ranges:
+            pairs.add_sums(counted.rows(some), self._contexts, row_sums[:, some], column_sums)
+        if not column_sums.any():
+            raise InputError("no two words of the text are next to each other; put sentences on lines, not words")
         column_sums **= CONTEXT_POWER
         with np.errstate(divide="ignore"):
             self._row_logs = np.where(words, np.log(row_sums), np.inf)  # infinity: without entries
-            self._column_logs = np.log(column_sums / column_sums.sum())
-        self._ranges = list(pairs_.ranges())
+            self._column_logs = np.log(column_sums / column_sums.sum(axis=1, keepdims=True))
+        self._chosen, self.shape = words, (int(words.sum()), 3 * n_contexts)
         self._kept: list[Rows] | None = None
-        if pairs_.data.size * ENTRY <= memory // 4:
+        if counted.data.size * ENTRY <= memory // 4:
             self._kept = in_threads(self._compute, self._ranges, threads)
 
     def _compute(self, some: slice) -> Rows:
+        """Return the matrix's rows for a range of all words; words that were not chosen have no entries."""
         rows: Rows = pairs.mutual_information(
-            self.pairs.rows(some), self._contexts, self._row_logs[some], self._column_logs
+            self._counted.rows(some), self._contexts, self._row_logs[:, some], self._column_logs, CONTEXT_SHARES
         )
         return rows
 
@@ -69,7 +77,7 @@ class Information:
     def normal_product(self, shares: npt.NDArray[np.float32], vectors: FloatMatrix) -> FloatMatrix:
         """Return A' D A vectors, where A is this matrix and D the diagonal matrix of `shares`, one per row."""
         width = vectors.shape[1]
-        lanes = [line_aligned(self.n_contexts, 2 * WIDTH).reshape(-1, 2, WIDTH) for _ in range(LANES)]
+        lanes = [line_aligned(self.shape[1], 2 * WIDTH).reshape(-1, 2, WIDTH) for _ in range(LANES)]
 
         def multiply(lane: int) -> None:
             lanes[lane][:, 0, :width] = vectors
@@ -84,9 +92,16 @@ class Information:
 
     def product(self, vectors: FloatMatrix) -> FloatMatrix:
         """Return A vectors."""
-        out = np.empty((len(self.pairs), vectors.shape[1]), np.float32)
-        parts = range(len(self._ranges))
-        in_threads(lambda at: compose(*self._rows(at), vectors, out[self._ranges[at]]), parts, self.threads)
+        out = np.empty((self.shape[0], vectors.shape[1]), np.float32)
+        places = np.concatenate([[0], np.cumsum(self._chosen)])
+
+        def multiply(at: int) -> None:
+            some = self._ranges[at]
+            rows = np.empty((some.stop - some.start, vectors.shape[1]), np.float32)
+            compose(*self._rows(at), vectors, rows)
+            out[places[some.start] : places[some.stop]] = rows[self._chosen[some]]
+
+        in_threads(multiply, range(len(self._ranges)), self.threads)
         return out
 
 
@@ -97,12 +112,12 @@ def singular_vectors(
     seed: int,
     on_step: Callable[[int], None],
 ) -> FloatMatrix:
-    """Return the first right singular vectors of D^(1/2) A, each divided by its singular value: (n_contexts, dims).
+    """Return the first right singular vectors of D^(1/2) A, each divided by its singular value: (n_columns, dims).
 
     A block Krylov method: the best approximations within the space that Q, B Q, B² Q, ... span, for random Q and
     B = A' D A. With narrow blocks it needs far fewer products than iterating B alone (Musco and Musco 2015).
     """
-    n = information.n_contexts
+    n = information.shape[1]
     size = WIDTH * n_steps(dims)
     if size >= n:  # the space is that of all contexts
         space, size = np.eye(n, dtype=np.float32), n
@@ -141,7 +156,7 @@ def most_frequent(counts: npt.NDArray[Any], least: int, most: int) -> npt.NDArra
 
 
 def word_vectors(
-    pairs_: Cooccurrences,
+    counted: Cooccurrences,
     dims: int,
     *,
     min_count: int,
@@ -154,17 +169,20 @@ def word_vectors(
     on_step: Callable[[int], None] = lambda steps: None,
 ) -> tuple[list[str], FloatMatrix, npt.NDArray[np.int64]]:
     """Return words, most frequent first, their vectors of length 1, and their counts."""
-    chosen = most_frequent(pairs_.counts, min_count, max_words)
-    contexts = most_frequent(pairs_.counts, min_context_count, max_contexts)
-    if contexts.sum() < dims:
-        raise InputError(
-            f"{dims} dimensions need as many words that occur {min_context_count} times, but the text has "
-            f"{contexts.sum()}; use more text or fewer dimensions"
-        )
-    information = Information(pairs_, chosen, contexts, threads, memory)
-    shares = (pairs_.counts / (pairs_.counts + NOISY_COUNT)).astype(np.float32)
+    chosen = most_frequent(counted.counts, min_count, max_words)
+    contexts = most_frequent(counted.counts, min_context_count, max_contexts)
+    for found, what in ((chosen, f"occur {min_count} times"), (contexts, f"occur {min_context_count} times")):
+        if found.sum() < dims:
+            raise InputError(
+                f"{dims} dimensions need as many words that {what}, but there are {found.sum()}; "
+                "use more text, fewer dimensions, or a larger max_words"
+            )
+    information = Information(counted, chosen, contexts, threads, memory)
+    shares = (counted.counts / (counted.counts + NOISY_COUNT)).astype(np.float32)
     with one_blas_thread():
         vectors = information.product(singular_vectors(information, shares, dims, seed, on_step))
-    order = np.argsort(-pairs_.counts, kind="stable")
-    order = order[chosen[order] & vectors[order].any(axis=1)]  # a word that is alone in its lines has no vector
-    return [pairs_.words[at] for at in order], unit_rows(vectors[order]), pairs_.counts[order]
+    counts, lengths = counted.counts[chosen], np.linalg.norm(vectors, axis=1) * np.sqrt(shares[chosen])
+    order = np.argsort(-counts, kind="stable")
+    order = order[lengths[order] > LEAST_LENGTH * lengths.max()]  # the others have no part in these dimensions
+    words = np.flatnonzero(chosen)[order]
+    return [counted.words[at] for at in words], unit_rows(vectors[order]), counts[order]

@@ -1,4 +1,4 @@
-"""Pairs of words that occur close to each other: counting them, adding counts up, and their mutual information."""
+"""Words and their contexts: counting them, adding counts up, and their mutual information."""
 
 import numpy as np
 
@@ -22,9 +22,10 @@ def thin_out(ids, line_ends, keep, seed):
     Returns how many stay; `line_ends` is changed to match. What happens to a word depends on its position and the seed.
     """
     start = kept = 0
+    salt = mixed(seed)
     for line in range(line_ends.size):
         for at in range(start, line_ends[line]):
-            draw = np.float64(mixed(np.uint64(at) + mixed(seed)) >> np.uint64(11)) / 9007199254740992.0
+            draw = np.float64(mixed(np.uint64(at) + salt) >> np.uint64(11)) / 9007199254740992.0
             if draw < keep[ids[at]]:
                 ids[kept] = ids[at]
                 kept += 1
@@ -34,70 +35,47 @@ def thin_out(ids, line_ends, keep, seed):
 
 
 @kernel
-def count_pairs(ids, line_ends, n_words, window):
-    """Return a symmetric CSR matrix of how often words occur near each other in a line, with sorted columns.
-
-    Two words at distance d count window + 1 - d. The sums are whole numbers, so their order does not matter.
-    """
-    indptr = np.zeros(n_words + 1, np.int64)
-    start = 0
-    for line in range(line_ends.size):
-        end = line_ends[line]
-        for at in range(start, end):
-            indptr[ids[at] + 1] += min(at - start, window) + min(end - 1 - at, window)
-        start = end
-    for word in range(n_words):
-        indptr[word + 1] += indptr[word]
-    others = np.empty(indptr[n_words], np.int32)
-    weights = np.empty(indptr[n_words], np.uint8)
-    filled = indptr[:-1].copy()
-    start = 0
-    for line in range(line_ends.size):
-        end = line_ends[line]
-        for at in range(start, end):
-            for other in range(at + 1, min(at + window + 1, end)):
-                for first, second in ((ids[at], ids[other]), (ids[other], ids[at])):
-                    others[filled[first]] = second
-                    weights[filled[first]] = window + 1 - (other - at)
-                    filled[first] += 1
-        start = end
-
-    sums = np.zeros(n_words, np.uint32)
-    totals = np.empty(others.size, np.uint32)
-    sizes = np.zeros(n_words + 1, np.int64)
-    size = 0
-    for word in range(n_words):
-        first = size
-        for k in range(indptr[word], indptr[word + 1]):
-            other = others[k]
-            if sums[other] == 0:
-                others[size] = other  # `size` is never ahead of k
-                size += 1
-            sums[other] += weights[k]
-        for k in range(first, size):
-            totals[k] = sums[others[k]]
-            sums[others[k]] = 0
-        sizes[word + 1] = size
-    return transposed(sizes, others[:size], totals[:size])
+def n_contexts(at, start, end, window):
+    """Return how many words are near the one at a position in a line."""
+    return min(at - start, window) + min(end - 1 - at, window)
 
 
 @kernel
-def transposed(indptr, indices, data):
-    """Return the transpose of a square CSR matrix, with sorted columns; if it is symmetric, this only sorts them."""
-    starts = np.zeros(indptr.size, np.int64)
-    for k in range(indices.size):
-        starts[indices[k] + 1] += 1
-    for column in range(indptr.size - 1):
-        starts[column + 1] += starts[column]
-    filled = starts[:-1].copy()
-    new_indices, new_data = np.empty_like(indices), np.empty_like(data)
-    for row in range(indptr.size - 1):
-        for k in range(indptr[row], indptr[row + 1]):
-            at = filled[indices[k]]
-            new_indices[at] = row
-            new_data[at] = data[k]
-            filled[indices[k]] += 1
-    return starts, new_indices, new_data
+def count_contexts(thinned, thinned_ends, ids, line_ends, n_words, window):
+    """Return how often each word has each context, as a CSR matrix with sorted columns.
+
+    Of n words, column c < n is the context "near c": a word at distance d in a line of the thinned text counts
+    window + 1 - d. Columns n + c and 2 n + c are the contexts "before c" and "after c": c is the next word, or the one
+    before, in the whole text. All are whole numbers, so the order of adding them up does not matter.
+    """
+    indptr = np.zeros(n_words + 1, np.int64)
+    for words, ends, most in ((thinned, thinned_ends, window), (ids, line_ends, 1)):
+        start = 0
+        for line in range(ends.size):
+            for at in range(start, ends[line]):
+                indptr[words[at] + 1] += n_contexts(at, start, ends[line], most)
+            start = ends[line]
+    for word in range(n_words):
+        indptr[word + 1] += indptr[word]
+    indices = np.empty(indptr[n_words], np.int32)
+    weights = np.empty(indptr[n_words], np.uint8)
+    filled = indptr[:-1].copy()
+    for words, ends, most in ((thinned, thinned_ends, window), (ids, line_ends, 1)):
+        near = words is thinned
+        start = 0
+        for line in range(ends.size):
+            for at in range(start, ends[line]):
+                for other in range(at + 1, min(at + most + 1, ends[line])):
+                    first, second = words[at], words[other]
+                    indices[filled[first]] = second if near else n_words + second
+                    weights[filled[first]] = most + 1 - (other - at)
+                    filled[first] += 1
+                    indices[filled[second]] = first if near else 2 * n_words + first
+                    weights[filled[second]] = most + 1 - (other - at)
+                    filled[second] += 1
+            start = ends[line]
+    starts, ends = indptr[:-1].copy().reshape(1, -1), indptr[1:].copy().reshape(1, -1)
+    return add_rows(starts, ends, indices, weights, 3 * n_words)
 
 
 @kernel
@@ -129,21 +107,25 @@ def add_rows(starts, ends, indices, data, n_columns):
 
 @kernel
 def add_sums(rows, contexts, row_sums, column_sums):
-    """Add the entries of CSR rows to the sums of rows and columns, for columns with a number in `contexts`."""
+    """Add the entries of CSR rows to row_sums[kind, row] and column_sums[kind, context].
+
+    Contexts are of three kinds, as in `count_contexts`. `contexts` has the numbers of the words that are contexts, -1
+    for the others.
+    """
     indptr, indices, data = rows
     for row in range(indptr.size - 1):
         for k in range(indptr[row], indptr[row + 1]):
-            context = contexts[indices[k]]
-            if context >= 0:
-                row_sums[row] += data[k]
-                column_sums[context] += data[k]
+            kind, word = indices[k] // contexts.size, indices[k] % contexts.size
+            if contexts[word] >= 0:
+                row_sums[kind, row] += data[k]
+                column_sums[kind, contexts[word]] += data[k]
 
 
 @kernel
-def mutual_information(rows, contexts, row_logs, column_logs):
-    """Return the positive pointwise mutual information of CSR rows: log(count) - row_logs - column_logs where above 0.
+def mutual_information(rows, contexts, row_logs, column_logs, shares):
+    """Return the positive pointwise mutual information of CSR rows, times the share of each kind of context.
 
-    Columns are numbered as in `contexts`, -1 for none.
+    It is log(count) - row_logs[kind, row] - column_logs[kind, context], where that is above 0.
     """
     indptr, indices, data = rows
     new_indptr = np.zeros(indptr.size, np.int64)
@@ -151,12 +133,12 @@ def mutual_information(rows, contexts, row_logs, column_logs):
     size = 0
     for row in range(indptr.size - 1):
         for k in range(indptr[row], indptr[row + 1]):
-            context = contexts[indices[k]]
+            kind, context = indices[k] // contexts.size, contexts[indices[k] % contexts.size]
             if context >= 0:
-                value = np.log(np.float64(data[k])) - row_logs[row] - column_logs[context]
+                value = np.log(np.float64(data[k])) - row_logs[kind, row] - column_logs[kind, context]
                 if value > 0.0:
-                    new_indices[size] = context
-                    values[size] = value
+                    new_indices[size] = kind * column_logs.shape[1] + context
+                    values[size] = value * shares[kind]
                     size += 1
         new_indptr[row + 1] = size
     return new_indptr, new_indices[:size], values[:size]
