@@ -27,7 +27,7 @@ lint: .venv/dev  ## check style and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: benchmarks/.venv/done  ## measure speed, memory and quality, compared with the peers (half an hour; the first time an hour)
+bench: benchmarks/.venv/done  ## measure speed, memory and quality, compared with the peers (an hour; the first time an hour and a half)
 	benchmarks/.venv/bin/python benchmarks/run.py $(ONLY)
 
 quality: .venv/dev  ## train at full size and score the paper's benchmarks (about 3 minutes)

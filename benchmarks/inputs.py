@@ -7,6 +7,7 @@ import gzip
 import hashlib
 import json
 import os
+import random
 import shutil
 from pathlib import Path
 
@@ -21,6 +22,7 @@ CACHE = Path(__file__).parent / ".cache"
 N_UNSEEN = 20_000
 MIN_LETTERS = 10  # the 20,000 most frequent words of this length have 11.6 letters on average
 N_HELDOUT = 2_000
+REPLACED = 0.05  # of the words of a repeated text
 
 
 def cached(name: str, make) -> Path:
@@ -40,6 +42,39 @@ def corpus() -> Path:
     """Return the file of novels as plain text, which fastText and floret read."""
     packed = DATA / "corpus" / "novels-en.txt.gz"
     return cached("novels-en.txt", lambda path: path.write_bytes(gzip.decompress(packed.read_bytes())))
+
+
+def first_tokens(n_tokens: int) -> Path:
+    """Return the first lines of the novels, until they have that many tokens."""
+
+    def write(path: Path) -> None:
+        n_written = 0
+        with corpus().open(encoding="utf-8") as lines, path.open("w", encoding="utf-8") as out:
+            while n_written < n_tokens:
+                line = next(lines)
+                out.write(line)
+                n_written += len(line.split())
+
+    return cached(f"novels-en-{n_tokens}.txt", write)
+
+
+def repeated(copies: int) -> Path:
+    """Return the novels several times, each time with the lines shuffled and some words replaced by others of them."""
+
+    def write(path: Path) -> None:
+        text = corpus().read_text(encoding="utf-8")
+        lines, words, chance = text.splitlines(), text.split(), random.Random(0)
+        with path.open("w", encoding="utf-8") as out:
+            for _ in range(copies):
+                chance.shuffle(lines)
+                out.writelines(replace_some(line, words, chance) for line in lines)
+
+    return cached(f"novels-en-{copies}-times.txt", write)
+
+
+def replace_some(line: str, words: list[str], chance: random.Random) -> str:
+    """Return a line in which each word is another one with the probability `REPLACED`."""
+    return " ".join(chance.choice(words) if chance.random() < REPLACED else word for word in line.split()) + "\n"
 
 
 @functools.cache

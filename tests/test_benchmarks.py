@@ -3,6 +3,7 @@
 import doctest
 import importlib
 import json
+import random
 import sys
 
 import inputs
@@ -78,6 +79,32 @@ def test_questions_say_what_they_measure(name):
     question = importlib.import_module(f"questions.{name.replace('-', '_')}")
     assert question.__doc__
     assert callable(question.rows)
+
+
+def test_some_words_are_replaced():
+    line = " ".join(f"word{number}" for number in range(10_000))
+    found = inputs.replace_some(line, ["other"], random.Random(0))
+    assert found.endswith("\n")
+    kept = [new == old for new, old in zip(found.split(), line.split(), strict=True)]
+    assert 400 < kept.count(False) < 600
+    assert {new for new, same in zip(found.split(), kept, strict=True) if not same} == {"other"}
+
+
+def test_the_cost_of_learning_is_that_of_its_steps(tmp_path, monkeypatch):
+    learn = importlib.import_module("questions.learn")
+    monkeypatch.setattr(inputs, "CACHE", tmp_path)
+    chance = random.Random(0)
+    lines = (" ".join(f"w{chance.randrange(200)}" for _ in range(20)) for _ in range(500))
+    (tmp_path / "text.txt").write_text("\n".join(lines))
+    cost = learn.cost("pbos", tmp_path / "text.txt")
+    assert list(cost["steps"]) == ["counting", "factoring", "training"]
+    for key in ("seconds", "cpu"):
+        assert 0 < sum(step[key] for step in cost["steps"].values()) < cost[key] + 0.001
+    assert cost["gib"] >= max(step["gib"] for step in cost["steps"].values()) > 0.05
+    assert cost["gb"] > 0
+    totals = [row.ours for row in learn.by_step("10k", cost)]
+    assert totals == [cost["cpu"], *(step["cpu"] for step in cost["steps"].values())]
+    assert [row.ratio for row in learn.compare("10k", cost, "peer", cost)] == [1, 1, 1]
 
 
 def test_run_prints_and_writes_the_rows(monkeypatch, capsys, tmp_path):
