@@ -183,7 +183,8 @@ def train(system: str, text: Path, model: Path, threads: int) -> None:
     else:
         import pbos
 
-        pbos.learn((line.split() for line in text.open(encoding="utf-8")), dims=DIMS, threads=threads).save(model)
+        lines = (line.split() for line in text.open(encoding="utf-8"))
+        pbos.learn(lines, dims=DIMS, threads=threads, keep_targets=True).save(model)
 
 
 class Vectors(NamedTuple):

@@ -51,7 +51,12 @@ def test_unseen_words_are_near_those_of_their_topic(text):
 
 def test_it_is_train_on_the_vectors_of_the_co_occurrences(text, tmp_path):
     model = pbos.learn(
-        text, dims=5, cooccurrences=tmp_path / "pairs", vectors=tmp_path / "words.vec", counts=tmp_path / "counts.tsv"
+        text,
+        dims=5,
+        keep_targets=True,
+        cooccurrences=tmp_path / "pairs",
+        vectors=tmp_path / "words.vec",
+        counts=tmp_path / "counts.tsv",
     )
     pairs = pbos.Cooccurrences.load(tmp_path / "pairs")
     options = {"min_count": 2, "max_words": 500_000, "min_context_count": 5, "max_contexts": 50_000}

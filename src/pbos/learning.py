@@ -48,6 +48,7 @@ def learn(
     add: bool = False,
     resume: bool = False,
     dtype: str = "float16",
+    keep_targets: bool = False,
     memory: int | str = "4G",
     threads: int | None = None,
     seed: int = 0,
@@ -57,7 +58,7 @@ def learn(
     """Learn a model from text.
 
     Counts which words occur near each other, makes word vectors from the counts (see `pbos.corpus.vectors`), and trains
-    a model on these. The model keeps the word vectors: `model.embed(words, exact=True)` returns them.
+    a model on these.
 
     Args:
         text: Files (a path, a pattern such as "texts/*.txt.gz", or a list of Path), sentences (an iterable or column of
@@ -77,6 +78,7 @@ def learn(
         add: Add the text to those in the folder.
         resume: Go on where an interrupted call with the same arguments stopped; needs the folder.
         dtype: How to store the subword vectors: "float32", "float16" or "int8".
+        keep_targets: Keep the word vectors in the model, for `embed(..., exact=True)`; see also `vectors`.
         memory: The most memory that counting and factoring may use, in bytes or as "4G".
         threads: The number of threads; None for one per core. The model is the same byte for byte for any number.
         seed: Determines how frequent words are thinned out, and random numbers.
@@ -125,9 +127,10 @@ def learn(
         table.write(vectors, progress=progress)
     if counts is not None:
         frequencies.write(counts)
-    model = train(table, frequencies, threads=threads, seed=seed, progress=progress, **training)
+    options = {"keep_targets": keep_targets, "threads": threads, "seed": seed, "progress": progress, **training}
+    model = train(table, frequencies, **options)
     model.info["learning"] = {**report, "min_count": min_count, "max_words": max_words}
-    return model.compress(dtype=dtype, keep_targets=True)
+    return model.compress(dtype=dtype, keep_targets=keep_targets)
 
 
 def check_options(
