@@ -36,6 +36,16 @@ def without_accents(text: str) -> str:
     return unicodedata.normalize("NFC", "".join(c for c in plain if unicodedata.category(c) not in ("Mn", "Cf")))
 
 
+def tidy(text: str) -> str:
+    """Return a text with single spaces, and without a prefix such as that of a hashtag.
+
+    >>> tidy(" #new  york ")
+    'new york'
+    """
+    text = " ".join(text.split())
+    return PREFIX.sub("", text, 1) if PREFIX.match(text) else text
+
+
 def has_accent(character: str) -> bool:
     """Return whether a character is a combining mark, or a letter with one."""
     return any(unicodedata.category(part) == "Mn" for part in unicodedata.normalize("NFD", character))
@@ -146,14 +156,13 @@ class Reader:
             word = lower(word)
             if not self._find_odd(word):
                 return word  # it has no other form
-        text = " ".join(word.split())
-        text = PREFIX.sub("", text, 1) if PREFIX.match(text) else text
+        text = tidy(word)
         known = self._known(word) or (self._known(text) if text != word else None)
         if known or not text:
             return known or word
         runs = itertools.groupby(text, separates)
         parts = ["".join(run) if separator else self._part("".join(run)) for separator, run in runs]
-        read = "".join(parts).translate(self._seen)
+        read = tidy("".join(parts).translate(self._seen))
         if self._alphabet.isdisjoint(read):  # nothing in it is known
             return normalize([word], self._form)[0]
         return self._known(read) or read
