@@ -100,7 +100,7 @@ def test_the_cost_of_learning_is_that_of_its_steps(tmp_path, monkeypatch):
     assert list(cost["steps"]) == ["counting", "factoring", "training"]
     for key in ("seconds", "cpu"):
         assert 0 < sum(step[key] for step in cost["steps"].values()) < cost[key] + 0.001
-    assert cost["gib"] >= max(step["gib"] for step in cost["steps"].values()) > 0.05
+    assert cost["gib"] + 0.001 > max(step["gib"] for step in cost["steps"].values()) > 0.05  # steps are rounded
     assert cost["gb"] > 0
     totals = [row.ours for row in learn.by_step("10k", cost)]
     assert totals == [cost["cpu"], *(step["cpu"] for step in cost["steps"].values())]
