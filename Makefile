@@ -27,7 +27,7 @@ lint: .venv/dev  ## check style and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: benchmarks/.venv/done  ## measure speed, memory and quality, compared with the peers (an hour; the first time an hour and a half)
+bench: benchmarks/.venv/done  ## measure speed, memory and quality, compared with the peers (about an hour; the first time half an hour more)
 	benchmarks/.venv/bin/python benchmarks/run.py $(ONLY)
 
 quality: .venv/dev  ## train at full size and score the paper's benchmarks (about 3 minutes)

@@ -37,6 +37,11 @@ def is_table(path: PathLike) -> bool:
     return Path(path).suffix in PARQUET + ARROW
 
 
+def absolute(path: PathLike) -> Path:
+    """Return a path from the root, without `.` and `..`; unlike Path.resolve, it does not follow links."""
+    return Path(os.path.abspath(path))  # noqa: PTH100
+
+
 # Reading --------------------------------------------------------------------------------------------------------------
 
 

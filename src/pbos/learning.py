@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import os
 import re
 import shutil
 import tempfile
@@ -18,6 +17,7 @@ from pbos.corpus.sources import Source, source_of
 from pbos.corpus.vectors import n_steps, word_vectors
 from pbos.counts import WordCounts
 from pbos.errors import InputError, whole_number
+from pbos.files import absolute
 from pbos.model import Model
 from pbos.progress import progress as progress_bar
 from pbos.settings import DTYPES, Preset, check_choice
@@ -105,7 +105,7 @@ def learn(
             source = source_of(text, column)
             cut = "tokens" if source.tokens else "spaces" if pretokenized else "words"
             counting = Counting(cut, bool(lowercase), window, seed=seed)
-            folder = Path(os.path.abspath(cooccurrences or Path(scratch, "cooccurrences")))  # noqa: PTH100  # of links
+            folder = absolute(cooccurrences or Path(scratch, "cooccurrences"))
             pairs = counted(source, counting, folder, add, resume, threads=threads, memory=most, progress=progress)
         with progress_bar("factoring", n_steps(dims), progress) as advance:
             words, matrix, n_times = word_vectors(
@@ -148,7 +148,7 @@ def check_options(
     if vectors is not None:
         choose_format(Path(vectors), None)
     for path in (vectors, counts, cooccurrences):
-        if path is not None and not Path(os.path.abspath(path)).parent.is_dir():  # noqa: PTH100  # of links
+        if path is not None and not absolute(path).parent.is_dir():
             raise InputError(f"{path} cannot be written: its folder does not exist")
     check_choice("dtype", dtype, DTYPES)
     others = inspect.signature(train).parameters

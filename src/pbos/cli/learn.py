@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 from pathlib import Path
@@ -13,6 +12,7 @@ import typer
 from pbos.cli.common import ThreadsOption, note, one_of, prepare, with_settings
 from pbos.cli.files import OutputOption, solver_facts
 from pbos.errors import InputError, PbosError
+from pbos.files import absolute
 from pbos.settings import DTYPES
 
 
@@ -70,9 +70,9 @@ def learn(
     check_writable(output)
     if add and cooccurrences is None:
         raise InputError("--add needs the folder to add to; give it with --cooccurrences")
-    folder = Path(os.path.abspath(output))  # noqa: PTH100  # of links
+    folder = absolute(output)
     kept = cooccurrences or folder.with_name(f"{folder.name}.cooccurrences")
-    if Path(os.path.abspath(kept)) == folder:  # noqa: PTH100
+    if absolute(kept) == folder:
         raise InputError(f"the model and the co-occurrences cannot both be saved to {output}; choose another folder")
     before = kept.exists()
     if not text and sys.stdin.isatty():

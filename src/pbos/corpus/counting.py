@@ -149,7 +149,7 @@ class Runs:
         self.digests.clear()
 
     def paths(self) -> list[Path]:
-        """Return the runs in order, without those that a larger one covers."""
+        """Return the runs in order; those that a larger one covers, left by an interrupted merge, are removed."""
         found: list[Path] = []
         end = -1
         for path in sorted(self.folder.iterdir(), key=lambda path: (span_of(path)[0], -span_of(path)[1])):

@@ -60,17 +60,19 @@ def count_contexts(thinned, thinned_ends, ids, line_ends, n_words, window):
     indices = np.empty(indptr[n_words], np.int32)
     weights = np.empty(indptr[n_words], np.uint8)
     filled = indptr[:-1].copy()
-    for words, ends, most in ((thinned, thinned_ends, window), (ids, line_ends, 1)):
-        near = words is thinned
+    for words, ends, most, before, after in (
+        (thinned, thinned_ends, window, 0, 0),
+        (ids, line_ends, 1, n_words, 2 * n_words),
+    ):
         start = 0
         for line in range(ends.size):
             for at in range(start, ends[line]):
                 for other in range(at + 1, min(at + most + 1, ends[line])):
                     first, second = words[at], words[other]
-                    indices[filled[first]] = second if near else n_words + second
+                    indices[filled[first]] = before + second
                     weights[filled[first]] = most + 1 - (other - at)
                     filled[first] += 1
-                    indices[filled[second]] = first if near else 2 * n_words + first
+                    indices[filled[second]] = after + first
                     weights[filled[second]] = most + 1 - (other - at)
                     filled[second] += 1
             start = ends[line]

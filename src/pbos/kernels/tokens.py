@@ -44,6 +44,15 @@ def place_of(slots, hash_):
 
 
 @kernel
+def free_place(slots, hash_):
+    """Return the first free slot for a hash."""
+    place = place_of(slots, hash_)
+    while slots[place] >= 0:
+        place = (place + 1) & (slots.size - 1)
+    return place
+
+
+@kernel
 def find_words(codes, kinds):
     """Find the words of a text and number the distinct ones in the order in which they first occur.
 
@@ -88,13 +97,8 @@ def find_words(codes, kinds):
                 starts, ends, hashes = grown(starts, 2 * n_words), grown(ends, 2 * n_words), grown(hashes, 2 * n_words)
                 slots = np.full(4 * n_words, -1, np.int32)
                 for known in range(n_words):
-                    place = place_of(slots, hashes[known])
-                    while slots[place] >= 0:
-                        place = (place + 1) & (slots.size - 1)
-                    slots[place] = known
-                place = place_of(slots, hash_)
-                while slots[place] >= 0:
-                    place = (place + 1) & (slots.size - 1)
+                    slots[free_place(slots, hashes[known])] = known
+                place = free_place(slots, hash_)
             word = n_words
             slots[place] = word
             starts[word], ends[word], hashes[word] = at, end, hash_
