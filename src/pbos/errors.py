@@ -5,6 +5,7 @@ Exception
     ├── InputError           an argument or a word that cannot be used     (also ValueError)
     ├── FormatError          a vector or count file with bad content       (also ValueError)
     ├── ModelError           a model folder that cannot be loaded or saved (also ValueError)
+    ├── ClusterError         a cluster that cannot be reached, or was lost
     └── MissingExtraError    an optional dependency that is not installed  (also ImportError)
 
 UserWarning
@@ -34,6 +35,10 @@ class FormatError(PbosError, ValueError):
 
 class ModelError(PbosError, ValueError):
     """A model folder that cannot be loaded or saved."""
+
+
+class ClusterError(PbosError):
+    """A cluster cannot be reached or was lost; what is done is kept."""
 
 
 class MissingExtraError(PbosError, ImportError):

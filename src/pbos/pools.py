@@ -1,0 +1,68 @@
+"""Where the parts of a job run: on threads of this process, or on the workers of a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol, TypeVar
+
+from pbos.threads import in_threads, thread_count
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+class Pool(Protocol):
+    """Runs the parts of a job.
+
+    A part may run more than once, on any worker, and gives the same result each time; a part that writes a file writes
+    it whole or not at all.
+
+    Attributes:
+        size: How many parts run at the same time.
+    """
+
+    size: int
+
+    def map(
+        self,
+        stage: str,
+        function: Callable[[Item], Result],
+        items: Iterable[Item],
+        on_done: Callable[[Result], None] = lambda result: None,
+    ) -> list[Result]:
+        """Apply a function to items; results come in the order of the items.
+
+        Args:
+            stage: What the parts are called where people watch them, such as "count-text".
+            function: The function. It is sent to other processes, so it must not hold large arrays, except mapped ones.
+            items: The items, small ones likewise.
+            on_done: Called with each result when it is there, in any order.
+        """
+        ...
+
+
+class Threads:
+    """The pool of this process."""
+
+    def __init__(self, threads: int | None = None) -> None:
+        self.size = thread_count(threads)
+
+    def map(
+        self,
+        stage: str,
+        function: Callable[[Item], Result],
+        items: Iterable[Item],
+        on_done: Callable[[Result], None] = lambda result: None,
+    ) -> list[Result]:
+        """Apply a function to items, on threads.
+
+        >>> Threads(2).map("absolute", abs, [-1, -2])
+        [1, 2]
+        """
+
+        def run(item: Item) -> Any:
+            result = function(item)
+            on_done(result)
+            return result
+
+        return in_threads(run, items, self.size)
