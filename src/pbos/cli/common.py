@@ -87,6 +87,13 @@ InputOption = Annotated[
     Path | None, typer.Option("-i", "--input", metavar="FILE", help="Read lines from a file (- for stdin).")
 ]
 ThreadsOption = Annotated[int | None, typer.Option(min=1, help="The number of threads; by default one per core.")]
+SchedulerOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS",
+        help="Work on a Dask cluster (extra dask): tcp://HOST:8786, or local for processes on this machine.",
+    ),
+]
 CountsOption = Annotated[
     str | None,
     typer.Option("-c", "--counts", metavar="FILE", help="Word counts: a file, or a language code such as en."),
