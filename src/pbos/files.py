@@ -250,6 +250,14 @@ def exchange(first: Path, second: Path) -> bool:
     return False
 
 
+def reserve(stream: BinaryIO, size: int) -> None:
+    """Make a file as large as it will be; a full disk is an error now, not a crash when the mapped file is filled."""
+    if hasattr(os, "posix_fallocate") and size:
+        os.posix_fallocate(stream.fileno(), 0, size)
+    else:
+        stream.truncate(size)
+
+
 def sync(path: Path) -> None:
     """Write a file or the entries of a folder to disk (Windows cannot sync folders)."""
     if path.is_dir() and sys.platform == "win32":

@@ -425,14 +425,19 @@ class Model(Segmenter):
         tensors, config = storage.load_folder(path)
         if "subword_vectors" not in tensors:
             raise ModelError(f"{path} is a segmenter, which has no vectors; load it with pbos.Segmenter.load")
+        return cls.of_tensors(tensors, storage.spelling_of(path, config), config.get("info") or {})
+
+    @classmethod
+    def of_tensors(cls, tensors: storage.Tensors, spelling: Spelling, info: dict[str, Any]) -> Model:
+        """Make a model of the tensors in a model file."""
         scales, norms = tensors.get("subword_scales"), tensors.get("subword_norms")
         return Model(
             storage.index_of(tensors),
-            storage.spelling_of(path, config),
+            spelling,
             SubwordVectors(tensors["subword_vectors"], scales, norms),
             (tensors["words.bytes"], tensors["words.offsets"]),
             tensors.get("target_vectors"),
-            config.get("info") or {},
+            info,
             Confidence.of_tensors(tensors),
         )
 

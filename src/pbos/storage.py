@@ -7,8 +7,11 @@ Nothing in it is ever executed.
 from __future__ import annotations
 
 import json
+import math
 import mmap
 import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +20,7 @@ import numpy.typing as npt
 
 from pbos.confidence import CURVE
 from pbos.errors import InputError, ModelError
-from pbos.files import write_whole_folder
+from pbos.files import PathLike, reserve, write_whole_folder
 from pbos.index import SubwordIndex
 from pbos.kernels.trie import IndexArrays
 from pbos.settings import Spelling
@@ -25,6 +28,7 @@ from pbos.settings import Spelling
 FORMAT_VERSION = 1
 TENSORS, CONFIG, CARD = "model.safetensors", "config.json", "README.md"
 NUMPY_TYPES = {"F32": "<f4", "F16": "<f2", "I8": "|i1", "U8": "|u1", "U16": "<u2", "U32": "<u4", "I64": "<i8"}
+FILE_ORDER = ("I64", "F32", "U32", "F16", "U16", "I8", "U8")  # of tensors, as the safetensors library has it
 MAX_HEADER = 1 << 20  # ours is under 2 kB
 FRESH_COPY = "get a fresh copy of the model"
 Tensors = dict[str, npt.NDArray[Any]]
@@ -79,22 +83,65 @@ def spelling_of(path: str | os.PathLike[str], config: dict[str, Any]) -> Spellin
         raise ModelError(f"{path}: {CONFIG} has bad spelling settings ({error}); {FRESH_COPY}") from None
 
 
-def save_folder(path: str | os.PathLike[str], tensors: Tensors, config: dict[str, Any], card: str) -> None:
+def save_folder(path: PathLike, tensors: Tensors, config: dict[str, Any], card: str) -> None:
     """Write a folder, completely or not at all.
 
     An existing model there stays until the new one is complete. Any other folder with content is never replaced.
     """
-    from safetensors.numpy import save_file
+    with new_folder(path, {name: (array.dtype, array.shape) for name, array in tensors.items()}) as (empty, describe):
+        for name, array in tensors.items():
+            empty[name][...] = array
+        describe(config, card)
 
+
+@contextmanager
+def new_folder(
+    path: PathLike, shapes: dict[str, tuple[Any, tuple[int, ...]]]
+) -> Iterator[tuple[Tensors, Callable[[dict[str, Any], str], None]]]:
+    """Write a folder as `save_folder` does, its tensors part by part.
+
+    Args:
+        path: The folder.
+        shapes: The type and the shape of each tensor.
+
+    Yields:
+        The tensors to fill, mapped from their file, and a function to call with the config and the card.
+    """
     target = Path(os.path.realpath(Path(path).expanduser()))
     check_writable(target)
     with write_whole_folder(target) as temporary:
-        plain = {name: np.ascontiguousarray(array) for name, array in tensors.items()}
-        save_file(plain, temporary / TENSORS, metadata={"format": "pbos"})
-        (temporary / TENSORS).chmod(0o666 & temporary.stat().st_mode)  # safetensors makes it readable by its owner only
-        content = {"format": "pbos", "format_version": FORMAT_VERSION, **config}
-        (temporary / CONFIG).write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-        (temporary / CARD).write_text(card, encoding="utf-8")
+
+        def describe(config: dict[str, Any], card: str) -> None:
+            content = {"format": "pbos", "format_version": FORMAT_VERSION, **config}
+            (temporary / CONFIG).write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+            (temporary / CARD).write_text(card, encoding="utf-8")
+
+        yield new_tensors(temporary / TENSORS, shapes), describe
+
+
+def new_tensors(file: Path, shapes: dict[str, tuple[Any, tuple[int, ...]]]) -> Tensors:
+    """Make a safetensors file; return its tensors, to be filled, in the order of the file: large types first."""
+    kinds = {np.dtype(kind): name for name, kind in NUMPY_TYPES.items()}
+    types = {name: np.dtype(dtype).newbyteorder("<") for name, (dtype, _) in shapes.items()}
+    order = sorted(shapes, key=lambda name: (FILE_ORDER.index(kinds[types[name]]), name))
+    header: dict[str, Any] = {"__metadata__": {"format": "pbos"}}
+    size = 0
+    for name in order:
+        end = size + types[name].itemsize * math.prod(shapes[name][1])
+        header[name] = {"dtype": kinds[types[name]], "shape": [*shapes[name][1]], "data_offsets": [size, end]}
+        size = end
+    content = json.dumps(header, separators=(",", ":")).encode()
+    content += b" " * (-len(content) % 8)  # so that tensors are aligned
+    with file.open("xb+") as stream:
+        stream.write(len(content).to_bytes(8, "little") + content)
+        stream.flush()
+        reserve(stream, 8 + len(content) + size)
+        data = mmap.mmap(stream.fileno(), 0)
+    tensors = {}
+    for name in order:
+        shape, start = shapes[name][1], 8 + len(content) + header[name]["data_offsets"][0]
+        tensors[name] = np.frombuffer(data, types[name], math.prod(shape), start).reshape(shape)
+    return tensors
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
