@@ -20,7 +20,17 @@ import numpy.typing as npt
 
 from pbos.confidence import CURVE
 from pbos.errors import InputError, ModelError
-from pbos.files import PathLike, reserve, write_whole_folder
+from pbos.files import (
+    PathLike,
+    check_target,
+    is_remote,
+    local,
+    names_in,
+    open_bytes,
+    reserve,
+    url_of,
+    write_whole_folder,
+)
 from pbos.index import SubwordIndex
 from pbos.kernels.trie import IndexArrays
 from pbos.settings import Spelling
@@ -72,7 +82,7 @@ def index_of(tensors: Tensors) -> SubwordIndex:
     return SubwordIndex(IndexArrays(*(tensors[f"index.{name}"] for name in IndexArrays._fields)))
 
 
-def spelling_of(path: str | os.PathLike[str], config: dict[str, Any]) -> Spelling:
+def spelling_of(path: PathLike, config: dict[str, Any]) -> Spelling:
     """Return the spelling in a config."""
     try:
         spelling = Spelling(**config["spelling"])
@@ -107,9 +117,8 @@ def new_folder(
     Yields:
         The tensors to fill, mapped from their file, and a function to call with the config and the card.
     """
-    target = Path(os.path.realpath(Path(path).expanduser()))
-    check_writable(target)
-    with write_whole_folder(target) as temporary:
+    check_writable(path)
+    with write_whole_folder(target_of(path), last=CONFIG) as temporary:
 
         def describe(config: dict[str, Any], card: str) -> None:
             content = {"format": "pbos", "format_version": FORMAT_VERSION, **config}
@@ -144,35 +153,60 @@ def new_tensors(file: Path, shapes: dict[str, tuple[Any, tuple[int, ...]]]) -> T
     return tensors
 
 
-def check_writable(path: str | os.PathLike[str]) -> None:
-    """Raise ModelError if a model cannot be saved at a path, before any work is done for it."""
-    target = Path(os.path.realpath(Path(path).expanduser()))
+def target_of(path: PathLike) -> PathLike:
+    """Return where to save a model: a URL as it is, and of a path what links lead to."""
+    return path if is_remote(path) else Path(os.path.realpath(local(path).expanduser()))
+
+
+def check_writable(path: PathLike) -> None:
+    """Raise an error if a model cannot be saved at a path, before any work is done for it."""
+    target = target_of(path)
+    if is_remote(path):
+        check_target(path)
+    else:
+        check_local(path, Path(target))
+    names = names_in(target)
+    if names and not is_model(target):
+        raise ModelError(f"{path} is a folder with other content, not a pbos model; choose another path")
+    if others := sorted(names - {TENSORS, CONFIG, CARD, ".DS_Store"}):
+        raise ModelError(f"{path} contains {others[0]}, which is not part of a pbos model; choose another path")
+
+
+def check_local(path: PathLike, target: Path) -> None:
+    """Raise ModelError if no folder can be written at a path."""
     if not target.parent.is_dir():
         raise ModelError(f"cannot save to {path}: the folder {target.parent} does not exist")
     if not os.access(target.parent, os.W_OK):
         raise ModelError(f"cannot save to {path}: no permission to write in {target.parent}")
-    if target.is_dir():
-        names = {entry.name for entry in target.iterdir()}
-        if names and not is_model(target):
-            raise ModelError(f"{path} is a folder with other content, not a pbos model; choose another path")
-        if others := sorted(names - {TENSORS, CONFIG, CARD, ".DS_Store"}):
-            raise ModelError(f"{path} contains {others[0]}, which is not part of a pbos model; choose another path")
-    elif target.exists():
+    if target.exists() and not target.is_dir():
         raise ModelError(f"{path} is a file; a pbos model is a folder, choose another path")
 
 
-def is_model(folder: Path) -> bool:
-    """Return whether a folder has a pbos model of any version."""
+def is_model(folder: PathLike) -> bool:
+    """Return whether a folder has a pbos model of any version, or what was uploaded of one."""
     try:
-        config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+        with open_bytes(f"{url_of(folder)}/{CONFIG}") as stream:
+            config = json.loads(stream.read() or '{"format": "pbos"}')
     except (OSError, ValueError):
         return False
     return isinstance(config, dict) and config.get("format") == "pbos"
 
 
-def load_folder(path: str | os.PathLike[str]) -> tuple[Tensors, dict[str, Any]]:
+def folder_of(path: PathLike) -> Path:
+    """Return the folder of a model; that of a remote one is fetched."""
+    if not is_remote(path):
+        return local(path).expanduser()
+    from pbos import remote
+
+    try:
+        return remote.fetch(path, CONFIG, TENSORS)
+    except FileNotFoundError as error:
+        raise ModelError(f"no model at {path}: there is no {error.filename}") from None
+
+
+def load_folder(path: PathLike) -> tuple[Tensors, dict[str, Any]]:
     """Map a folder into memory and check it; return its tensors and its config."""
-    folder = Path(path).expanduser()
+    folder = folder_of(path)
     config = read_config(folder)
     tensors = map_tensors(folder / TENSORS)
     has_vectors = "vectors" in config or "subword_vectors" in tensors

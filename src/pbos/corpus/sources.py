@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from pbos.corpus.words import BETWEEN_TOKENS
 from pbos.errors import InputError
-from pbos.files import BOM, compression, is_table, open_bytes
+from pbos.files import BOM, compression, exists, is_remote, is_table, local, open_bytes, url_of
 from pbos.text import is_missing
 
 BLOCK = 16 << 20  # bytes; a fixed size, because thinning out depends on it
@@ -91,21 +91,26 @@ def source_of_files(paths: Iterable[str | os.PathLike[str]], column: str | None 
     """Return the text of files; patterns such as `*.txt.gz` are resolved in sorted order, `-` is stdin."""
     found: list[str] = []
     for path in paths:
-        name = os.fspath(path)
-        exists = name == "-" or Path(name).exists()
-        matches = [name] if exists else files_like(name)
+        name = url_of(path) if is_remote(path) else str(local(path))
+        matches = [name] if name == "-" or exists(name) else files_like(name)
         if not matches:
-            raise InputError(f"{path}: there is no such file; pass text files, or patterns such as 'texts/*.txt.gz'")
+            raise InputError(f"{name}: there is no such file; pass text files, or patterns such as 'texts/*.txt.gz'")
         found += matches
     if column is not None and not all(map(is_table, found)):
         raise InputError("a column is for tables; all files have to end in .parquet, .arrow or .feather")
     found = list(dict.fromkeys(found))
-    plain = all(Path(path).is_file() and not is_table(path) and not is_compressed(path) for path in found)
+    plain = not any(map(is_remote, found)) and all(
+        Path(path).is_file() and not is_table(path) and not is_compressed(path) for path in found
+    )
     return Source(chunks_of_files(found, column), sum(Path(path).stat().st_size for path in found) if plain else None)
 
 
 def files_like(pattern: str) -> list[str]:
-    """Return the files that a pattern matches, sorted; it may be absolute, unlike those of Path.glob."""
+    """Return the files that a pattern matches, sorted; it may be absolute or a URL, unlike those of Path.glob."""
+    if is_remote(pattern):
+        from pbos import remote
+
+        return remote.files_like(pattern)
     return sorted(name for name in glob.glob(pattern, recursive=True) if not Path(name).is_dir())  # noqa: PTH207
 
 
