@@ -21,7 +21,7 @@ LEAST_MEMORY = 512 << 20
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 LEAST_SLICE = FEW // 2
 SAMPLE = 1 << 16  # words whose subwords are counted to find out how many all words have
-SEARCHED = 7 * 32 + 100  # dimensions solved to choose lam and to fit the confidence, about
+SEARCHED = 200  # dimensions solved to choose lam and to fit the confidence, about
 
 # Bytes and seconds, measured on tables of 100,000 to 3,000,000 words (see docs/scale.md).
 BASE = 300 << 20  # of the program itself
@@ -29,7 +29,7 @@ PER_WORD = 350  # the words as Python has them, their code points, their order
 PER_SUBWORD = 80  # while subwords are counted, fitted and merged
 PER_INDEXED = 40  # afterwards
 PER_WEIGHT = 8
-SECONDS_PER_WEIGHT = 2.0e-6  # of one core, to count subwords and to weigh words
+SECONDS_PER_WEIGHT = 1.0e-6  # of one core, to count subwords and to weigh words
 SECONDS_PER_PRODUCT = 2.0e-9  # of one core, for each weight, dimension and iteration
 ITERATIONS = 14
 
