@@ -118,7 +118,7 @@ def test_text_is_added(text, tmp_path):
         ({"dims": 0}, "dims must be at least 1"),
         ({"window": 0}, "window must be at least 1"),
         ({"window": 101}, "window can be at most 100"),
-        ({"seed": 2**63}, "seed at most"),
+        ({"seed": 2**63}, "seed can be at most"),
         ({"memory": "1M"}, "memory must be at least 512M"),
         ({"vectors": "words.xyz"}, "unknown suffix .xyz"),
         ({"vectors": "missing/words.vec"}, "missing/words.vec cannot be written: its folder does not exist"),
@@ -127,8 +127,8 @@ def test_text_is_added(text, tmp_path):
         ({"lamm": 3}, "lamm"),
         ({"max_vectors": 0}, "max_vectors"),
         ({"memory": "much"}, "memory must be a number of bytes or such as '4G', got 'much'"),
-        ({"add": True}, "add needs the folder of co-occurrences"),
-        ({"resume": True}, "resume needs the folder of co-occurrences"),
+        ({"add": True}, "add needs a place to keep what is counted; pass cooccurrences=FOLDER"),
+        ({"resume": True}, "resume needs a place to keep what is counted; pass cooccurrences=FOLDER"),
         ({"column": "text"}, "a column is for tables"),
         ({"dims": 500}, "500 dimensions need as many words that occur 2 times, but there are 79"),
     ],
@@ -199,7 +199,7 @@ def dying(function):
         return function(*arguments, **options)
     return wrapper
 if moment == "block":
-    counting.Runs.count = dying(counting.Runs.count)
+    counting.count_shard = dying(counting.count_shard)
 elif moment == "merge":
     counting.merge = dying(counting.merge)
 elif moment == "array":

@@ -85,6 +85,7 @@ COMMANDS: tuple[Callable[..., None], ...] = (
     vectors.neighbors,
     vectors.similarity,
     files.train,
+    learn.count,
     learn.learn,
     files.complete,
     files.info,
