@@ -114,9 +114,9 @@ class Cooccurrences:
 
     def rows(self, some: slice) -> Rows:
         """Return some rows, with an `indptr` from 0."""
-        indptr = self.indptr[some.start : some.stop + 1]
-        entries = slice(indptr[0], indptr[-1])
-        return indptr - indptr[0], np.asarray(self.indices[entries]), np.asarray(self.data[entries])
+        indptr = some_of(self.indptr, slice(some.start, some.stop + 1))
+        entries = slice(int(indptr[0]), int(indptr[-1]))
+        return indptr - indptr[0], some_of(self.indices, entries), some_of(self.data, entries)
 
     # -- files ---------------------------------------------------------------------------------------------------------
 
@@ -131,15 +131,23 @@ class Cooccurrences:
         counting, blocks = read_info(folder)
         with errors_of(folder):
             words = folder / "words.txt"
-            coded = np.asarray(np.memmap(words, np.uint8, "c") if words.stat().st_size else np.zeros(0, np.uint8))
+            coded = np.memmap(words, np.uint8, "r") if words.stat().st_size else np.zeros(0, np.uint8)
             counts, indptr, indices, data = (np.load(folder / f"{name}.npy", mmap_mode="r") for name in ARRAYS)
-        ends = bytes(coded[-1:]) in (b"", b"\n") and np.count_nonzero(coded == lines.END)
+        ends = bytes(coded[-1:]) in (b"", b"\n") and np.count_nonzero(some_of(coded) == lines.END)
         if not (ends == counts.size == indptr.size - 1 and indptr[-1] == indices.size == data.size):
             raise FormatError(f"{folder}: its files do not belong together; count again")
         return cls(coded, counts, indptr, indices, data, counting, blocks)
 
 
 ARRAYS = {"counts": np.int64, "indptr": np.int64, "indices": np.int32, "data": np.uint32}
+
+
+def some_of(array: npt.NDArray[Any], some: slice = slice(None)) -> npt.NDArray[Any]:
+    """Return part of an array; a mapped one is read, so that its pages do not pile up in the memory of this process."""
+    if not isinstance(array, np.memmap):
+        return array[some]
+    start, stop, _ = some.indices(array.size)
+    return np.fromfile(str(array.filename), array.dtype, stop - start, offset=array.offset + start * array.itemsize)
 
 
 @contextmanager
@@ -166,8 +174,8 @@ def merge(parts: list[Cooccurrences], path: PathLike, threads: int | None = None
     """Add up co-occurrences into a folder, a few rows at a time; the result does not depend on how text was divided."""
     if len({part.counting for part in parts}) > 1:
         raise InputError("co-occurrences that were counted with different settings cannot be added up")
-    words = reduce(lines.union, (part.lines for part in parts), np.zeros(0, np.uint8))
-    numbers = [lines.places(part.lines, len(part), words) for part in parts]
+    words = reduce(lines.union, (some_of(part.lines) for part in parts), np.zeros(0, np.uint8))
+    numbers = [lines.places(some_of(part.lines), len(part), words) for part in parts]
     n_words = max((int(new[-1]) + 1 for new in numbers if new.size), default=0)
     if any((new < 0).any() for new in numbers) or np.count_nonzero(words == lines.END) != n_words:
         raise FormatError("the words of co-occurrences are not sorted; count again")
@@ -175,8 +183,8 @@ def merge(parts: list[Cooccurrences], path: PathLike, threads: int | None = None
         raise InputError(f"{n_words:,} distinct words are too many; count texts apart, or cut them into fewer words")
     counts, sizes = np.zeros(n_words, np.int64), np.zeros(n_words, np.int64)
     for part, new in zip(parts, numbers, strict=True):
-        counts[new] += part.counts
-        sizes[new] += np.diff(part.indptr)
+        counts[new] += some_of(part.counts)
+        sizes[new] += np.diff(some_of(part.indptr))
     some = list(ranges(np.concatenate([[0], np.cumsum(sizes)])))
     with write_whole_folder(Path(path)) as folder:
         writers = {name: ArrayWriter(folder / f"{name}.npy", dtype) for name, dtype in ARRAYS.items()}
@@ -186,7 +194,9 @@ def merge(parts: list[Cooccurrences], path: PathLike, threads: int | None = None
         at_once = thread_count(threads)
         for first in range(0, len(some), at_once):
             group = some[first : first + at_once]
-            for indptr, indices, data in in_threads(lambda rows: added_rows(parts, numbers, rows), group, threads):
+            for indptr, indices, data in in_threads(
+                lambda rows: added_rows(parts, numbers, n_words, rows), group, threads
+            ):
                 writers["indptr"].add(indptr[1:] + n_entries)
                 writers["indices"].add(indices)
                 writers["data"].add(data)
@@ -199,26 +209,18 @@ def merge(parts: list[Cooccurrences], path: PathLike, threads: int | None = None
         (folder / "info.json").write_text(json.dumps(info, indent=1) + "\n", "utf-8")
 
 
-def added_rows(parts: list[Cooccurrences], numbers: list[npt.NDArray[np.int32]], rows: slice) -> Rows:
-    """Return the sums of some rows; `numbers` are the rows' new numbers in each part, which rise with the old ones."""
-    if len(parts) == 1:
-        return parts[0].rows(rows)
-    n_words = 1 + max(int(new[-1]) for new in numbers if new.size)
-    starts = np.zeros((len(parts), rows.stop - rows.start), np.int64)
-    ends = np.zeros_like(starts)
-    indices, data = [], []
-    size = 0
-    for at, (part, new) in enumerate(zip(parts, numbers, strict=True)):
-        old = slice(*np.searchsorted(new, (rows.start, rows.stop)).tolist())
+def added_rows(parts: list[Cooccurrences], numbers: list[npt.NDArray[np.int32]], n_words: int, rows: slice) -> Rows:
+    """Return the sums of some rows; `numbers` are the words' new numbers in each part, which rise with the old ones."""
+    added: list[Rows] = []
+    for part, new in zip(parts, numbers, strict=True):
+        old = slice(*np.searchsorted(new, np.array((rows.start, rows.stop), np.int32)).tolist())
         indptr, columns, values = part.rows(old)
-        starts[at, new[old] - rows.start] = indptr[:-1] + size
-        ends[at, new[old] - rows.start] = indptr[1:] + size
-        kinds, old_words = np.divmod(columns, len(part))
-        indices.append(kinds * n_words + new[old_words])
-        data.append(values)
-        size += values.size
-    found: Rows = pairs.add_rows(starts, ends, np.concatenate(indices), np.concatenate(data), 3 * n_words)
-    return found
+        sizes = np.zeros(rows.stop - rows.start + 1, np.int64)
+        sizes[new[old] - rows.start + 1] = np.diff(indptr)
+        added.append((np.cumsum(sizes), pairs.renumbered(columns, new, n_words), values))
+    while len(added) > 1:
+        added = [reduce(pairs.add, added[first : first + 2]) for first in range(0, len(added), 2)]
+    return added[0]
 
 
 def ranges(indptr: npt.NDArray[np.int64]) -> Iterator[slice]:
