@@ -84,10 +84,12 @@ def count(
     check_folder("cooccurrences=FOLDER", cooccurrences, add=add)
     check_folder("output=FILE", kept, resume=resume, scheduler=scheduler not in (None, "local"))
     check_places(output, cooccurrences)
+    if output is not None and Path(output).is_dir():
+        raise InputError(f"{output} is a folder, not a file to write counts to")
     with tempfile.TemporaryDirectory(prefix="pbos-") as scratch:
         folder = absolute(kept or Path(scratch, "words"))
         source = source_of(text, column)
-        counting = counting_of(source, pretokenized, lowercase, window if cooccurrences else 0)
+        counting = counting_of(source, pretokenized, lowercase, window if cooccurrences else None)
         found = counted(
             source, counting, folder, add, resume, threads=threads, memory=most, scheduler=scheduler, progress=progress
         )
@@ -181,7 +183,7 @@ def learn(
             remote = scheduler not in (None, "local")
             check_folder("cooccurrences=FOLDER", cooccurrences, add=add, resume=resume, scheduler=remote)
             source = source_of(text, column)
-            counting = counting_of(source, pretokenized, lowercase, whole_number("window", window, 1), seed)
+            counting = counting_of(source, pretokenized, lowercase, window, seed)
             pairs = counted(
                 source,
                 counting,
@@ -245,8 +247,9 @@ def check_training(vectors: str | PathLike[str] | None, dtype: str, training: di
     Preset.named(training.get("preset", "default"), settings, others=others)
 
 
-def counting_of(source: Source, pretokenized: bool, lowercase: bool, window: int, seed: int = 0) -> Counting:
-    """Return how to count a text."""
+def counting_of(source: Source, pretokenized: bool, lowercase: bool, window: int | None, seed: int = 0) -> Counting:
+    """Return how to count a text; only its words if there is no window."""
+    window = 0 if window is None else whole_number("window", window, 1)
     if window > MAX_WINDOW:
         raise InputError(f"window can be at most {MAX_WINDOW}, got {window}")
     cut = "tokens" if source.tokens else "spaces" if pretokenized else "words"
@@ -275,7 +278,7 @@ def counted(
     if known is not None and known != counting:
         raise InputError(f"{folder} was counted with other settings ({known}); use these, or another folder")
     if known is not None and not (add or resume):
-        raise InputError(f"{folder} exists already; add to it, choose another folder, or remove it")
+        raise InputError(f"{folder} exists already; resume, add to it, choose another folder, or remove it")
     with pool_of(scheduler, threads_within(memory, threads, counting)) as pool:
         return count_text(source, counting, parts, target=folder, pool=pool, add=add, progress=progress)
 

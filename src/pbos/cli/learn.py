@@ -50,9 +50,10 @@ def count(
     threads: ThreadsOption = None,
     scheduler: SchedulerOption = None,
 ) -> None:
-    """Count the words of a text, as pbos learn does, and write them with their counts, the most frequent first.
+    """Count the words of a text.
 
-    On a cluster, the workers read the files and write next to the output, so both have to be on storage they share.
+    Words are those of pbos learn; the most frequent come first. On a cluster, workers read the files and write next to
+    the output, so both have to be on storage that they share.
 
     \b
     Examples:
