@@ -33,7 +33,8 @@ NEEDS = {  # the tier `adapters`: files, or folders, and the modules without whi
     "tests/test_baselines.py": "rapidfuzz torch",
     "tests/test_cli_eval.py": "scipy",
     "tests/test_corpora.py": "matplotlib rapidfuzz scipy sklearn torch",
-    "tests/test_docs.py": "distributed fastapi gensim hatchling pandas polars pyarrow scipy sklearn spacy torch wordfreq",
+    "tests/test_docs.py": "fastapi gensim hatchling pandas polars pyarrow scipy sklearn spacy torch wordfreq "
+    "distributed",
     "tests/test_evaluation_words.py": "pooch scipy sklearn",
     "tests/test_examples.py": "sentence_transformers spacy tokenizers torch transformers",
     "tests/test_gensim.py": "gensim scipy",

@@ -16,7 +16,7 @@ from distributed import Client, LocalCluster
 from pyarrow import parquet
 
 import pbos
-from pbos.corpus import counting, sources
+from pbos.corpus import cooccurrences, counting, sources
 from pbos.errors import ClusterError, InputError
 
 WORDS = ["high", "higher", "highest", "low", "lower", "lowest", "don't", "émigré", "über-cool", "東京", "the", "of"]
@@ -129,8 +129,11 @@ def test_on_the_command_line(client, texts, run, tmp_path):
 # Losses ---------------------------------------------------------------------------------------------------------------
 
 
-def killing(function, marker, pid=None):
-    """The function, except that its third call, on any worker, kills the process with SIGKILL, or another one."""
+def killing(function, marker, pid=None, later=False):
+    """The function, except that its third call, on any worker, kills a process, its own one if no other is given.
+
+    With `later`, it does so when a file of a run was just written.
+    """
 
     def run(*arguments, **options):
         for number in range(3):
@@ -138,7 +141,9 @@ def killing(function, marker, pid=None):
                 (marker / str(number)).mkdir()
             except FileExistsError:
                 continue
-            if number == 2:
+            if number == 2 and later:
+                cooccurrences.ArrayWriter.close = lambda self: os.kill(os.getpid(), signal.SIGKILL)
+            elif number == 2:
                 os.kill(pid or os.getpid(), signal.SIGKILL)
             break
         return function(*arguments, **options)
@@ -149,21 +154,24 @@ def killing(function, marker, pid=None):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGKILL")
 @pytest.mark.parametrize(
-    ("module", "name"),
+    ("module", "name", "later"),
     [
-        (sources, "pieces_of_files"),
-        (counting, "digest_of_shard"),
-        (counting, "count_shard"),
-        (counting, "merge_runs"),
+        (sources, "pieces_of_files", False),
+        (counting, "digest_of_shard", False),
+        (counting, "count_shard", False),
+        (counting, "count_shard", True),
+        (counting, "merge_runs", False),
+        (counting, "merge_runs", True),
     ],
 )
-def test_a_worker_is_killed(client, texts, expected, tmp_path, monkeypatch, module, name):
-    monkeypatch.setattr(module, name, killing(getattr(module, name), tmp_path / "calls"))
+def test_a_worker_is_killed(client, texts, expected, tmp_path, monkeypatch, module, name, later):
+    monkeypatch.setattr(module, name, killing(getattr(module, name), tmp_path / "calls", later=later))
     out = tmp_path / "out"
     out.mkdir()
     pbos.count(texts / "*", out / "counts.tsv", cooccurrences=out / "pairs", scheduler=client)
     assert (tmp_path / "calls" / "2").exists()
     assert content_of(out) == expected
+    assert sorted(os.listdir(out)) == ["counts.tsv", "pairs"]  # noqa: PTH208
 
 
 SCHEDULER = """

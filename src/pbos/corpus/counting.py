@@ -24,6 +24,7 @@ from pbos.threads import thread_count
 FAN_IN = 16  # runs of the same size that are merged into one
 BLOCK_MEMORY = 512 << 20  # what counting one shard needs at most, in bytes
 SUM = "sum"  # the name of the folder with all counts, before it is moved to its place
+HALF = ".*.tmp"  # the names of folders that were being written
 TEXT, LOCK = ".text", ".lock"  # text that had to be unpacked; the file that keeps others out
 UNKNOWN = "\ufffd"  # what bytes that are not UTF-8 become
 
@@ -169,8 +170,8 @@ class Runs:
 
     def __init__(self, folder: Path, counting: Counting) -> None:
         self.folder, self.counting = folder, counting
-        for path in [*folder.glob(".*.tmp"), *folder.glob(SUM)]:  # that were being written
-            shutil.rmtree(path)
+        for path in [*folder.glob(HALF), *folder.glob(SUM)]:
+            shutil.rmtree(path, ignore_errors=True)
         self.digests: dict[int, str] = {}
         for path in self.paths():
             first, last = span_of(path)
@@ -185,9 +186,11 @@ class Runs:
             raise InputError(f"{self.folder} has counts of another text; use the same again, or remove the folder")
 
     def clear(self) -> None:
-        """Remove all runs."""
+        """Remove all runs, and what was left of others when a worker was lost."""
         for path in self.folder.glob("[!.]*"):
             remove(path)
+        for path in self.folder.glob(HALF):
+            shutil.rmtree(path, ignore_errors=True)
         self.digests.clear()
 
     def paths(self) -> list[Path]:
