@@ -19,6 +19,7 @@ from pbos.corpus import Cooccurrences, counting, sources, vectors
 from pbos.corpus.cooccurrences import Counting, merge
 from pbos.corpus.words import words_of
 from pbos.errors import FormatError, InputError, PbosWarning
+from pbos.kernels import lines
 from pbos.pools import Threads
 
 pytestmark = pytest.mark.core
@@ -330,6 +331,54 @@ def test_adding_up(tmp_path):
     with pytest.raises(InputError, match="different settings"):
         merge([parts[0], other], tmp_path / "mixed")
     assert not (tmp_path / "mixed").exists()
+
+
+def test_what_was_loaded_stays_if_its_folder_is_replaced(tmp_path):
+    texts = [generated_text(100, seed) for seed in range(2)]
+    for at, text in enumerate(texts):
+        count(text.split("\n"), tmp_path / str(at))
+    before = Cooccurrences.load(tmp_path / "0" / "target")
+    merge([before, Cooccurrences.load(tmp_path / "1" / "target")], tmp_path / "0" / "target")
+    assert as_dictionaries(before) == run_by_hand(texts[0])
+    rows = before.rows(slice(0, len(before)))
+    assert [values.tolist() for values in rows] == [
+        getattr(before, name).tolist() for name in ("indptr", "indices", "data")
+    ]
+
+
+def test_words_beyond_what_a_column_can_number(tmp_path, monkeypatch):
+    monkeypatch.setattr("pbos.corpus.cooccurrences.MOST_COLUMNS", 8)
+    with pytest.raises(InputError, match="3 distinct words are too many"):
+        count(["one two three"], tmp_path)
+
+
+def test_words_that_are_not_sorted(tmp_path):
+    """Damage that the sizes of files do not show; nothing beyond an array is read."""
+    for at in range(2):
+        count([f"one two three word{at}"], tmp_path / str(at))
+    words = tmp_path / "1" / "target" / "words.txt"
+    words.write_text("".join(f"{word}\n" for word in ("two", "three", "one", "word1")))
+    parts = [Cooccurrences.load(tmp_path / str(at) / "target") for at in range(2)]
+    with pytest.raises(FormatError, match="not sorted"):
+        merge(parts, tmp_path / "sum")
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_lists_of_words_are_joined_as_sets(seed):
+    """Prefixes, control characters, and letters of one to four bytes, against Python's sets of strings."""
+    random = np.random.default_rng(seed)
+    letters = list("ab\t\x01é中\U0001d400")
+    sets = [{"".join(random.choice(letters, random.integers(1, 4))) for _ in range(200)} for _ in range(2)]
+    first, second = (coded(words) for words in sets)
+    union = sorted(sets[0] | sets[1])
+    assert lines.union(first, second).tobytes() == coded(union).tobytes()
+    places = lines.places(second, len(sets[1]), coded(union))
+    assert places.tolist() == [union.index(word) for word in sorted(sets[1])]
+    assert lines.union(first, coded([])).tobytes() == first.tobytes() == lines.union(coded([]), first).tobytes()
+
+
+def coded(words):
+    return np.frombuffer(bytearray("".join(f"{word}\n" for word in sorted(words)), "utf-8"), np.uint8)
 
 
 def test_large_counts_stay_at_the_largest_number(tmp_path):

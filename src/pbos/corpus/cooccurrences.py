@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import mmap
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -143,11 +144,14 @@ ARRAYS = {"counts": np.int64, "indptr": np.int64, "indices": np.int32, "data": n
 
 
 def some_of(array: npt.NDArray[Any], some: slice = slice(None)) -> npt.NDArray[Any]:
-    """Return part of an array; a mapped one is read, so that its pages do not pile up in the memory of this process."""
+    """Return part of an array; of a mapped one a copy, so that its pages do not pile up in this process."""
     if not isinstance(array, np.memmap):
         return array[some]
-    start, stop, _ = some.indices(array.size)
-    return np.fromfile(str(array.filename), array.dtype, stop - start, offset=array.offset + start * array.itemsize)
+    copy = np.array(array[some])
+    mapped: Any = array._mmap  # type: ignore[attr-defined]
+    if hasattr(mapped, "madvise"):  # not on Windows
+        mapped.madvise(mmap.MADV_DONTNEED)
+    return copy
 
 
 @contextmanager
@@ -175,12 +179,12 @@ def merge(parts: list[Cooccurrences], path: PathLike, threads: int | None = None
     if len({part.counting for part in parts}) > 1:
         raise InputError("co-occurrences that were counted with different settings cannot be added up")
     words = reduce(lines.union, (some_of(part.lines) for part in parts), np.zeros(0, np.uint8))
-    numbers = [lines.places(some_of(part.lines), len(part), words) for part in parts]
-    n_words = max((int(new[-1]) + 1 for new in numbers if new.size), default=0)
-    if any((new < 0).any() for new in numbers) or np.count_nonzero(words == lines.END) != n_words:
-        raise FormatError("the words of co-occurrences are not sorted; count again")
+    n_words = lines.count_sorted(words)
+    if n_words < 0:
+        raise FormatError(f"{path} cannot be made: the words of its parts are not sorted; count them again")
     if 3 * n_words > MOST_COLUMNS:
         raise InputError(f"{n_words:,} distinct words are too many; count texts apart, or cut them into fewer words")
+    numbers = [lines.places(some_of(part.lines), len(part), words) for part in parts]
     counts, sizes = np.zeros(n_words, np.int64), np.zeros(n_words, np.int64)
     for part, new in zip(parts, numbers, strict=True):
         counts[new] += some_of(part.counts)

@@ -48,17 +48,29 @@ def union(first, second):
 
 @kernel
 def places(words, n_words, known):
-    """Return the position of each word of a list in another one, which has all of them; -1 if they are not sorted."""
-    found = np.full(n_words, -1, np.int32)
+    """Return the position of each word of a list in another one, which must have all of them."""
+    found = np.empty(n_words, np.int32)
     at = to = place = 0
     for word in range(n_words):
-        while to < known.size and order(words, at, known, to) != 0:
+        while order(words, at, known, to) != 0:
             to = next_word(known, to)
             place += 1
-        if to < known.size:
-            found[word] = place
+        found[word] = place
         at = next_word(words, at)
     return found
+
+
+@kernel
+def count_sorted(words):
+    """Return how many words a list has; -1 if they are not sorted, or one is there twice."""
+    n_words = at = 0
+    while at < words.size:
+        to = next_word(words, at)
+        if to < words.size and order(words, at, words, to) >= 0:
+            return -1
+        at = to
+        n_words += 1
+    return n_words
 
 
 @kernel
