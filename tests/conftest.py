@@ -35,7 +35,8 @@ NEEDS = {  # the tier `adapters`: files, or folders, and the modules without whi
     "tests/test_cli_eval.py": "scipy",
     "tests/test_cluster_training.py": "distributed",
     "tests/test_corpora.py": "matplotlib rapidfuzz scipy sklearn torch",
-    "tests/test_docs.py": "fastapi fsspec gensim hatchling pandas polars pyarrow scipy sklearn spacy torch wordfreq",
+    "tests/test_docs.py": "distributed fastapi fsspec gensim hatchling pandas polars pyarrow scipy sklearn spacy torch "
+    "wordfreq",
     "tests/test_evaluation_words.py": "pooch scipy sklearn",
     "tests/test_examples.py": "sentence_transformers spacy tokenizers torch transformers",
     "tests/test_gensim.py": "gensim scipy",
@@ -48,6 +49,7 @@ NEEDS = {  # the tier `adapters`: files, or folders, and the modules without whi
     "tests/test_remote.py": "boto3 fsspec gensim moto pyarrow s3fs",
     "tests/test_reproduce.py": "matplotlib rapidfuzz scipy sklearn torch",
     "tests/test_server.py": "fastapi hatchling httpx uvicorn",
+    "tests/test_shards.py": "distributed pyarrow",
     "tests/test_sklearn.py": "pandas polars pyarrow sklearn",
     "tests/test_spacy.py": "hatchling spacy",
     "tests/test_tagging.py": "scipy sklearn",

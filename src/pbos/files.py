@@ -72,6 +72,12 @@ def absolute(path: PathLike) -> Path:
     return Path(os.path.abspath(local(path)))  # noqa: PTH100
 
 
+def size_of(path: PathLike) -> int:
+    """Return the size of a file in bytes."""
+    with open_file(path) as stream:
+        return stream.seek(0, os.SEEK_END)
+
+
 def exists(path: PathLike) -> bool:
     """Return whether there is a file or folder at a path or URL."""
     if is_remote(path):

@@ -87,6 +87,7 @@ COMMANDS: tuple[Callable[..., None], ...] = (
     vectors.neighbors,
     vectors.similarity,
     files.train,
+    learn.count,
     learn.learn,
     files.complete,
     files.info,
