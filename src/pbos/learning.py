@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import os
-import re
 import shutil
 import tempfile
 from dataclasses import asdict
@@ -22,6 +21,7 @@ from pbos.counts import WordCounts
 from pbos.errors import InputError, whole_number
 from pbos.files import absolute, check_target
 from pbos.model import Model
+from pbos.planning import memory_size
 from pbos.pools import pool_of
 from pbos.progress import progress as progress_bar
 from pbos.settings import DTYPES, Preset, check_choice
@@ -32,8 +32,6 @@ from pbos.vectors.formats import choose_format
 MIN_CONTEXT_COUNT = 5
 MAX_CONTEXTS = 50_000
 MAX_WINDOW = 100
-LEAST_MEMORY = 512 << 20
-UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
 def count(
@@ -123,6 +121,7 @@ def learn(
     resume: bool = False,
     dtype: str = "float16",
     keep_targets: bool = False,
+    output: str | PathLike[str] | None = None,
     memory: int | str = "4G",
     threads: int | None = None,
     scheduler: Any = None,
@@ -154,10 +153,12 @@ def learn(
         resume: Go on where an interrupted call with the same arguments stopped; needs the folder.
         dtype: How to store the subword vectors: "float32", "float16" or "int8".
         keep_targets: Keep the word vectors in the model, for `embed(..., exact=True)`; see also `vectors`.
-        memory: The most memory that counting and factoring may use, in bytes or as "4G".
+        output: A folder to save the model to.
+        memory: The most memory to use, in bytes or as "4G"; training keeps to it only if there is an `output`.
         threads: The number of threads; None for one per core. The model is the same byte for byte for any number.
         scheduler: Count and train on a Dask cluster (extra dask): the address of its scheduler, "local", or a client.
-            Workers read the text and write next to `cooccurrences`, so both have to be on storage that they share.
+            Workers read the text and write next to `cooccurrences` and `output`, so these have to be on storage that
+            they share. Without `output`, training is done here.
         seed: Determines how frequent words are thinned out, and random numbers.
         progress: Show progress bars; None for "if stderr is a terminal".
         **training: Other arguments of `train`, such as `max_vectors`.
@@ -215,12 +216,11 @@ def learn(
         table.write(vectors, progress=progress)
     if counts is not None:
         frequencies.write(counts)
-    options = {"keep_targets": keep_targets, "threads": threads, "seed": seed, "progress": progress, **training}
-    if "scheduler" in inspect.signature(train).parameters:
-        options["scheduler"] = scheduler
-    model = train(table, frequencies, **options)
-    model.info["learning"] = {**report, "min_count": min_count, "max_words": max_words}
-    return model.compress(dtype=dtype, keep_targets=keep_targets)
+    options: dict[str, Any] = {"threads": threads, "seed": seed, "progress": progress, **training}
+    if output is not None:
+        options |= {"output": output, "memory": most, "scheduler": scheduler}
+    learning = {**report, "min_count": min_count, "max_words": max_words}
+    return train(table, frequencies, dtype=dtype, keep_targets=keep_targets, info={"learning": learning}, **options)
 
 
 def check_folder(place: str, folder: str | PathLike[str] | None, **wanted: bool) -> None:
@@ -281,18 +281,3 @@ def counted(
         raise InputError(f"{folder} exists already; resume, add to it, choose another folder, or remove it")
     with pool_of(scheduler, threads_within(memory, threads, counting)) as pool:
         return count_text(source, counting, parts, target=folder, pool=pool, add=add, progress=progress)
-
-
-def memory_size(memory: int | str) -> int:
-    """Return an amount of memory in bytes.
-
-    >>> memory_size("1.5G")
-    1610612736
-    """
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", str(memory).strip(), re.IGNORECASE)
-    if not match or not float(match[1]):
-        raise InputError(f"memory must be a number of bytes or such as '4G', got {memory!r}")
-    size = int(float(match[1]) * UNITS[match[2].upper()])
-    if size < LEAST_MEMORY:
-        raise InputError(f"memory must be at least {LEAST_MEMORY >> 20}M, got {memory!r}")
-    return size

@@ -78,10 +78,10 @@ class Threads:
 
 
 @contextmanager
-def pool_of(scheduler: str | Any = None, threads: int | None = None) -> Iterator[Pool]:
+def pool_of(scheduler: str | Any = None, threads: int | None = None, memory: int | None = None) -> Iterator[Pool]:
     """Open a pool: the threads of this process if `scheduler` is None, otherwise as for `pbos.cluster.connect`."""
     if scheduler is None:
-        yield Threads(threads)
+        yield Threads(threads, memory)
         return
     from pbos.cluster import connect  # here, because it is an extra
 
