@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import os
-import re
 import shutil
 import tempfile
 from dataclasses import asdict
@@ -15,13 +14,14 @@ from typing import Any
 import numpy as np
 
 from pbos.corpus.cooccurrences import Cooccurrences, Counting
-from pbos.corpus.counting import count_text, threads_within
+from pbos.corpus.counting import count_text
 from pbos.corpus.sources import Source, source_of
 from pbos.corpus.vectors import n_steps, word_vectors
 from pbos.counts import WordCounts
 from pbos.errors import InputError, whole_number
-from pbos.files import absolute
+from pbos.files import absolute, check_target, is_remote, local
 from pbos.model import Model
+from pbos.planning import memory_size
 from pbos.pools import pool_of
 from pbos.progress import progress as progress_bar
 from pbos.settings import DTYPES, Preset, check_choice
@@ -32,8 +32,6 @@ from pbos.vectors.formats import choose_format
 MIN_CONTEXT_COUNT = 5
 MAX_CONTEXTS = 50_000
 MAX_WINDOW = 100
-LEAST_MEMORY = 512 << 20
-UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
 def count(
@@ -80,11 +78,13 @@ def count(
     """
     min_count = whole_number("min_count", min_count, 1)
     most = memory_size(memory)
-    kept = cooccurrences or (None if output is None else f"{os.fspath(output)}.words")
+    kept = cooccurrences
+    if kept is None and output is not None:
+        kept = f"{Path(output).name if is_remote(output) else os.fspath(output)}.words"
     check_folder("cooccurrences=FOLDER", cooccurrences, add=add)
     check_folder("output=FILE", kept, resume=resume, scheduler=scheduler not in (None, "local"))
-    check_places(output, cooccurrences)
-    if output is not None and Path(output).is_dir():
+    check_places(output, kept and absolute(kept))
+    if output is not None and not is_remote(output) and local(output).is_dir():
         raise InputError(f"{output} is a folder, not a file to write counts to")
     with tempfile.TemporaryDirectory(prefix="pbos-") as scratch:
         folder = absolute(kept or Path(scratch, "words"))
@@ -136,8 +136,8 @@ def learn(
     a model on these.
 
     Args:
-        text: Files (a path, a pattern such as "texts/*.txt.gz", or a list of Path), sentences (an iterable or column of
-            str), or lists of tokens. Words near each other count only within a line, or a sentence. Also
+        text: Files (a path, a URL, a pattern such as "texts/*.txt.gz", or a list of Path), sentences (an iterable or
+            column of str), or lists of tokens. Words near each other count only within a line, or a sentence. Also
             Cooccurrences or their folder, to learn from these; then arguments about counting have no effect.
         column: The column of Parquet and Arrow files that has the text; None for the only one of strings.
         dims: The number of dimensions.
@@ -173,21 +173,21 @@ def learn(
         raise InputError(f"seed can be at most 2**63 - 1, got {seed}")
     most = memory_size(memory)
     check_training(vectors, dtype, training)
-    check_places(vectors, counts, cooccurrences)
-    if isinstance(text, (str, PathLike)) and Path(text).is_dir():
+    check_places(vectors, counts, cooccurrences and absolute(cooccurrences))
+    remote = scheduler not in (None, "local")
+    check_folder("cooccurrences=FOLDER", cooccurrences, add=add, resume=resume, scheduler=remote)
+    if isinstance(text, (str, PathLike)) and not is_remote(text) and local(text).is_dir():
         text = Cooccurrences.load(text)
     with tempfile.TemporaryDirectory(prefix="pbos-") as scratch:
+        folder = absolute(cooccurrences or Path(scratch, "cooccurrences"))
         if isinstance(text, Cooccurrences):
             pairs = text
         else:
-            remote = scheduler not in (None, "local")
-            check_folder("cooccurrences=FOLDER", cooccurrences, add=add, resume=resume, scheduler=remote)
             source = source_of(text, column)
-            counting = counting_of(source, pretokenized, lowercase, window, seed)
             pairs = counted(
                 source,
-                counting,
-                absolute(cooccurrences or Path(scratch, "cooccurrences")),
+                counting_of(source, pretokenized, lowercase, window, seed),
+                folder,
                 add,
                 resume,
                 threads=threads,
@@ -210,17 +210,20 @@ def learn(
             )
         report = {"tokens": int(pairs.counts.sum()), "distinct": len(pairs), **asdict(pairs.counting)}
         del pairs  # before its folder is removed
-    table, frequencies = WordVectors(words, matrix), WordCounts(words, n_times)
-    if vectors is not None:
-        table.write(vectors, progress=progress)
-    if counts is not None:
-        frequencies.write(counts)
-    options = {"keep_targets": keep_targets, "threads": threads, "seed": seed, "progress": progress, **training}
-    if "scheduler" in inspect.signature(train).parameters:
-        options["scheduler"] = scheduler
-    model = train(table, frequencies, **options)
-    model.info["learning"] = {**report, "min_count": min_count, "max_words": max_words}
-    return model.compress(dtype=dtype, keep_targets=keep_targets)
+        table, frequencies = WordVectors(words, matrix), WordCounts(words, n_times)
+        if vectors is not None:
+            table.write(vectors, progress=progress)
+        if counts is not None:
+            frequencies.write(counts)
+        options = {"keep_targets": keep_targets, "threads": threads, "seed": seed, "progress": progress, **training}
+        trained = folder.with_name(f"{folder.name}.model")  # where workers write
+        if scheduler is not None:
+            options |= {"scheduler": scheduler, "output": trained}
+        model = train(table, frequencies, **options)
+        model.info["learning"] = {**report, "min_count": min_count, "max_words": max_words}
+        model = model.compress(dtype=dtype, keep_targets=keep_targets)
+        shutil.rmtree(trained, ignore_errors=True)
+    return model
 
 
 def check_folder(place: str, folder: str | PathLike[str] | None, **wanted: bool) -> None:
@@ -233,14 +236,14 @@ def check_folder(place: str, folder: str | PathLike[str] | None, **wanted: bool)
 def check_places(*paths: str | PathLike[str] | None) -> None:
     """Raise InputError about files and folders that cannot be written, which would be found only after counting."""
     for path in paths:
-        if path is not None and not absolute(path).parent.is_dir():
-            raise InputError(f"{path} cannot be written: its folder does not exist")
+        if path is not None:
+            check_target(path)
 
 
 def check_training(vectors: str | PathLike[str] | None, dtype: str, training: dict[str, Any]) -> None:
     """Raise InputError about options that are used only after counting."""
     if vectors is not None:
-        choose_format(Path(vectors), None)
+        choose_format(vectors, None)
     check_choice("dtype", dtype, DTYPES)
     others = inspect.signature(train).parameters
     settings = {name: value for name, value in training.items() if name not in others}
@@ -279,20 +282,5 @@ def counted(
         raise InputError(f"{folder} was counted with other settings ({known}); use these, or another folder")
     if known is not None and not (add or resume):
         raise InputError(f"{folder} exists already; resume, add to it, choose another folder, or remove it")
-    with pool_of(scheduler, threads_within(memory, threads, counting)) as pool:
+    with pool_of(scheduler, threads, memory) as pool:
         return count_text(source, counting, parts, target=folder, pool=pool, add=add, progress=progress)
-
-
-def memory_size(memory: int | str) -> int:
-    """Return an amount of memory in bytes.
-
-    >>> memory_size("1.5G")
-    1610612736
-    """
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", str(memory).strip(), re.IGNORECASE)
-    if not match or not float(match[1]):
-        raise InputError(f"memory must be a number of bytes or such as '4G', got {memory!r}")
-    size = int(float(match[1]) * UNITS[match[2].upper()])
-    if size < LEAST_MEMORY:
-        raise InputError(f"memory must be at least {LEAST_MEMORY >> 20}M, got {memory!r}")
-    return size

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from pbos.arrays import FloatMatrix
 from pbos.errors import FormatError, InputError, MissingExtraError
-from pbos.files import PARQUET, is_table, write_whole
+from pbos.files import PARQUET, is_table, open_file, write_whole
 from pbos.model import Model
 from pbos.progress import progress as progress_bar
 from pbos.settings import MISSING, Missing, check_choice
@@ -229,7 +229,7 @@ def word_column(path: str | PathLike[str], schema: Any, column: str | None) -> s
 def open_table(path: str | PathLike[str]) -> Iterator[tuple[Any, int | None, Iterator[Any]]]:
     """Open a Parquet or Arrow file: its schema, its number of rows (None if not known) and its record batches."""
     try:
-        with Path(path).open("rb") as stream:
+        with open_file(path) as stream:
             if Path(path).suffix in PARQUET:
                 file = parquet.ParquetFile(stream)
                 yield file.schema_arrow, file.metadata.num_rows, file.iter_batches(batch_size=ROWS)

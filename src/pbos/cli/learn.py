@@ -14,7 +14,7 @@ import typer
 from pbos.cli.common import SchedulerOption, ThreadsOption, note, one_of, prepare, with_settings
 from pbos.cli.files import OutputOption, solver_facts
 from pbos.errors import InputError, PbosError
-from pbos.files import absolute
+from pbos.files import absolute, is_remote
 from pbos.settings import DTYPES
 
 ColumnOption = Annotated[
@@ -35,7 +35,7 @@ def count(
         typer.Argument(metavar="FILE", help="Text, possibly compressed, or tables; without files, stdin is read."),
     ] = None,
     *,
-    output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="Where to write the counts, as .tsv.")],
+    output: Annotated[str, typer.Option("-o", "--output", metavar="FILE", help="Where to write the counts, as .tsv.")],
     column: ColumnOption = None,
     min_count: Annotated[int, typer.Option(min=1, help="Leave out words that occur less often.")] = 1,
     lowercase: LowercaseOption = True,
@@ -65,7 +65,8 @@ def count(
     prepare()
     import pbos
 
-    with resumable(cooccurrences or output.with_name(f"{output.name}.words")):
+    name = Path(output).name if is_remote(output) else output
+    with resumable(cooccurrences or Path(f"{name}.words")):
         counts = pbos.count(
             texts_of(text),
             output,
@@ -102,9 +103,9 @@ def learn(
     lowercase: LowercaseOption = True,
     pretokenized: PretokenizedOption = False,
     vectors: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the word vectors too: .vec, .bin, .npz, .kv, ...")
+        str | None, typer.Option(metavar="FILE", help="Write the word vectors too: .vec, .bin, .npz, .kv, ...")
     ] = None,
-    counts: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the word counts too, as .tsv.")] = None,
+    counts: Annotated[str | None, typer.Option(metavar="FILE", help="Write the word counts too, as .tsv.")] = None,
     cooccurrences: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Keep the co-occurrences, to add text to them later.")
     ] = None,
@@ -138,9 +139,9 @@ def learn(
     check_writable(output)
     if add and cooccurrences is None:
         raise InputError("--add needs the folder to add to; give it with --cooccurrences")
-    folder = absolute(output)
+    folder = absolute(Path(output).name if is_remote(output) else output)
     kept = cooccurrences or folder.with_name(f"{folder.name}.cooccurrences")
-    if absolute(kept) == folder:
+    if absolute(kept) == folder and not is_remote(output):
         raise InputError(f"the model and the co-occurrences cannot both be saved to {output}; choose another folder")
     with resumable(kept):
         model = pbos.learn(

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 Writer = Callable[..., Any]
 ExactOption = Annotated[bool, typer.Option("--exact", help="Use the given vectors of training words.")]
 TargetsOption = Annotated[
-    Path | None,
+    str | None,
     typer.Option("--vectors", metavar="FILE", help="As --exact, with the words and vectors of this file."),
 ]
 
@@ -47,7 +47,7 @@ def embed(
     model: ModelOption = None,
     input: InputOption = None,
     output: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
             "-o", "--output", metavar="FILE", help="Write to a file: .npy, .parquet, .arrow, or text (also .gz)."
         ),
@@ -93,9 +93,10 @@ def embed(
         raise InputError("--column is for tables; give it with an input or output file .parquet, .arrow or .feather")
     if missing == "null" and not (from_table and to_table):
         raise InputError("--missing null is for tables; give an input and an output file .parquet, .arrow or .feather")
-    if json and output is not None and (to_table or output.suffix == ".npy"):
-        raise InputError(f"--json writes text; choose an output file that does not end in {output.suffix}")
-    if confidence and output is not None and output.suffix == ".npy":
+    suffix = None if output is None else Path(output).suffix
+    if json and (to_table or suffix == ".npy"):
+        raise InputError(f"--json writes text; choose an output file that does not end in {suffix}")
+    if confidence and suffix == ".npy":
         raise InputError("--confidence needs text, JSON or a table as output; a file .npy has vectors only")
     loaded, exact = _load(model, vectors), exact or vectors is not None
     names: dict[str, Any] = {"vector_column": vector_column, "confidence_column": "confidence" if confidence else None}
@@ -123,7 +124,7 @@ def embed(
     uncovered.warn()
 
 
-def _load(model: str | None, vectors: Path | None) -> Model:
+def _load(model: str | None, vectors: str | None) -> Model:
     """Load a model, and the given vectors for --exact if there are any."""
     loaded = load_model(model)
     return loaded if vectors is None else loaded.with_targets(vectors)
@@ -143,7 +144,7 @@ def _embed_table(model: Model, source: str, target: str, **options: Any) -> None
 
 
 @contextmanager
-def _writer(output: Path | None, json: bool, dims: int, names: dict[str, Any]) -> Iterator[Writer]:
+def _writer(output: str | None, json: bool, dims: int, names: dict[str, Any]) -> Iterator[Writer]:
     """Yield a function that writes words, vectors and perhaps confidences; a file appears only when it is complete."""
     from numpy.lib.format import write_array_header_1_0 as write_header
 
@@ -154,7 +155,7 @@ def _writer(output: Path | None, json: bool, dims: int, names: dict[str, Any]) -
             yield write_batch
         return
     with nullcontext(sys.stdout.buffer) if output is None else write_whole(output) as stream:
-        if output is None or output.suffix != ".npy":
+        if output is None or Path(output).suffix != ".npy":
             yield lambda *columns: _write_text(stream, json, *columns)
             return
         header = {"descr": "<f4", "fortran_order": False}
@@ -190,7 +191,7 @@ def neighbors(
     ] = None,
     negative: Annotated[list[str] | None, typer.Option(metavar="WORD", help="A word to subtract.")] = None,
     among: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Search these words, one per line, not the training words.")
+        str | None, typer.Option(metavar="FILE", help="Search these words, one per line, not the training words.")
     ] = None,
     exact: ExactOption = False,
     vectors: TargetsOption = None,
@@ -272,7 +273,7 @@ def similarity(
     uncovered.warn()
 
 
-def _pairs(file: Path | None) -> Iterator[list[str]]:
+def _pairs(file: str | None) -> Iterator[list[str]]:
     for number, line in enumerate(lines_of(file), 1):
         pair = line.split("\t")[:2]
         if len(pair) < 2 or not all(pair):

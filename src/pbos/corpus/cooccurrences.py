@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from pbos.corpus.words import words_of
 from pbos.errors import FormatError, InputError
-from pbos.files import PathLike, write_whole_folder
+from pbos.files import PathLike, local, write_whole_folder
 from pbos.kernels import lines, pairs
 from pbos.threads import in_threads, thread_count
 
@@ -128,7 +128,7 @@ class Cooccurrences:
     @classmethod
     def load(cls, path: PathLike) -> Cooccurrences:
         """Open a folder; its arrays stay mapped, not in memory."""
-        folder = Path(path)
+        folder = local(path)
         counting, blocks = read_info(folder)
         with errors_of(folder):
             words = folder / "words.txt"
@@ -190,7 +190,7 @@ def merge(parts: list[Cooccurrences], path: PathLike, threads: int | None = None
         counts[new] += some_of(part.counts)
         sizes[new] += np.diff(some_of(part.indptr))
     some = list(ranges(np.concatenate([[0], np.cumsum(sizes)])))
-    with write_whole_folder(Path(path)) as folder:
+    with write_whole_folder(local(path)) as folder:
         writers = {name: ArrayWriter(folder / f"{name}.npy", dtype) for name, dtype in ARRAYS.items()}
         writers["counts"].add(counts)
         writers["indptr"].add(np.zeros(1, np.int64))
