@@ -33,6 +33,7 @@ NEEDS = {  # the tier `adapters`: files, or folders, and the modules without whi
     "tests/test_arrow.py": "duckdb pandas polars pyarrow",
     "tests/test_baselines.py": "rapidfuzz torch",
     "tests/test_cli_eval.py": "scipy",
+    "tests/test_cluster_training.py": "distributed",
     "tests/test_corpora.py": "matplotlib rapidfuzz scipy sklearn torch",
     "tests/test_docs.py": "distributed fastapi fsspec gensim hatchling pandas polars pyarrow scipy sklearn spacy torch "
     "wordfreq",

@@ -175,7 +175,7 @@ def files_of(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
         name = url_of(path) if is_remote(path) else str(local(path))
         matches = [name] if name == "-" or exists(name) else files_like(name)
         if not matches:
-            raise InputError(f"{name}: there is no such file; pass text files, or patterns such as 'texts/*.txt.gz'")
+            raise InputError(f"{name}: there is no such file; pass files, or patterns such as 'texts/*.txt.gz'")
         found += matches
     return list(dict.fromkeys(found))
 
