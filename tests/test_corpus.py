@@ -599,7 +599,7 @@ def test_a_shorter_text_is_not_the_same(tmp_path, monkeypatch):
 
 
 def test_one_process_at_a_time(tmp_path):
-    with counting.lock(tmp_path / "parts"):
+    with counting.only_here(tmp_path / "parts"):
         with pytest.raises(InputError, match="another process is counting into"):
             count(["one two"], tmp_path)
         assert (tmp_path / "parts").exists()

@@ -25,7 +25,9 @@ from pyarrow import parquet
 
 import pbos
 from pbos import FormatError, InputError, ModelError, remote
+from pbos.corpus import sources
 from pbos.files import exists, names_in, open_bytes, write_whole
+from pbos.pools import Threads
 
 FIXTURES = Path(__file__).parent / "fixtures"
 
@@ -170,7 +172,24 @@ neighbors -m @model mana --among @new.txt.gz
 learn @texts/*.txt.gz -o @learned --dims 4 --vectors @learned.vec --counts @learned.tsv
 learn @texts/1.txt.gz @texts/2.txt.gz -o @learned2 --dims 4
 learn @texts.parquet -o @learned3 --dims 4
+count @texts/*.txt.gz -o @counts.tsv.gz
 """
+
+
+def test_text_is_read_in_pieces(store, tmp_path, monkeypatch):
+    """A plain file is not copied, and cut where it would be cut here."""
+    monkeypatch.setattr(sources, "BLOCK", 1000)
+    (tmp_path / "text.txt").write_text("".join(f"line {number}\n" for number in range(1000)))
+    store.put(str(tmp_path / "text.txt"), "bucket/text.txt")
+    here, there = (
+        sources.source_of(path).shards(tmp_path / "unpacked", Threads(2))
+        for path in (tmp_path / "text.txt", "s3://bucket/text.txt")
+    )
+    assert len(here) > 5
+    assert [sources.text_of(shard) for shard in there] == [sources.text_of(shard) for shard in here]
+    assert {piece.path for shard in there for piece in shard} == {"s3://bucket/text.txt"}
+    counts = [pbos.count(path) for path in (tmp_path / "text.txt", "s3://bucket/text.txt")]
+    assert dict(counts[0]) == dict(counts[1])
 
 
 def test_commands_do_the_same_with_urls(store, run, tmp_path):
@@ -227,7 +246,7 @@ def test_many_processes_copy_once(saved, model, caplog):
     (folder,) = {process.communicate()[0].decode() for process in started}
     assert np.array_equal(pbos.load(folder)["mana"], model["mana"])
     assert caplog.text.count("GET /bucket/model/model.safetensors") == 1
-    assert list(Path(folder).parent.iterdir()) == [Path(folder)]
+    assert list(Path(folder).parent.glob("[!.]*")) == [Path(folder)]
 
 
 def test_what_a_killed_process_left_is_removed(saved, tmp_path):
@@ -245,7 +264,7 @@ def test_a_model_that_changes_while_it_is_copied(saved, store, monkeypatch, tmp_
     changed = r"changed while it was copied; try again: 's3://bucket/model'"
     with patched(monkeypatch, "_get_file", change), pytest.raises(OSError, match=changed):
         pbos.load(saved)
-    assert list(tmp_path.glob("cache/*/*")) == []
+    assert list(tmp_path.glob("cache/*/[!.]*")) == []
 
 
 def test_where_the_cache_is(monkeypatch):
@@ -319,7 +338,7 @@ def test_other_content_is_never_replaced(saved, store, model, small_vectors):
         ("embed -i s3://bucket/no.txt", "no such file or directory: s3://bucket/no.txt"),
         ("embed -i s3://bucket/no.parquet", "no such file or directory: s3://bucket/no.parquet"),
         ("embed x -o s3://no-bucket/x.npy", "the specified bucket does not exist: s3://no-bucket/x.npy"),
-        ("learn s3://bucket/*.txt -o x", "s3://bucket/*.txt: there is no such file; pass text files, or patterns"),
+        ("learn s3://bucket/*.txt -o x", "s3://bucket/*.txt: there is no such file; pass files, or patterns"),
         ("train s3://bucket/model -o x", "no such file or directory: s3://bucket/model/words.txt"),
         ("embed -i s3://bucket/model", "is a directory: s3://bucket/model"),
         ("learn x.txt --cooccurrences s3://bucket/c -o x", "s3://bucket/c: this has to be a path on this machine"),
@@ -398,5 +417,7 @@ def test_reading_from_a_web_server(website, model, small_vectors, run, tmp_path)
     code, _, err = run("convert", tmp_path / "v.vec.gz", f"{website}/x.vec")
     assert (code, err.count("\n")) == (2, 1)
     assert re.search(r"unsupported method.*http://127", err)
+    (tmp_path / "text.txt").write_text("the cat sat on the mat")
+    assert dict(pbos.count(f"{website}/text.txt")) == {"the": 2, "cat": 1, "sat": 1, "on": 1, "mat": 1}
     parquet.write_table(pa.table({"word": ["a"]}), tmp_path / "words.parquet")
     assert run("embed", "-i", f"{website}/words.parquet")[:2] == run("embed", "a")[:2]

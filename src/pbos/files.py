@@ -27,6 +27,7 @@ Line = tuple[int, str]  # its number, from 1, and its text
 
 LOCAL_URL = re.compile(r"file:(?://|(?=/))")  # of the two slashes, a Path keeps one
 REMOTE_URL = re.compile(r"(?!file:)([a-z][a-z0-9+.:-]+?):/+")
+LOCK = ".lock"
 BOM = b"\xef\xbb\xbf"
 MAGIC = {b"\x1f\x8b": "gz", b"BZh": "bz2", b"\xfd7zXZ\x00": "xz", b"\x28\xb5\x2f\xfd": "zst"}
 PARQUET, ARROW = (".parquet", ".pq"), (".arrow", ".feather", ".ipc")
@@ -70,12 +71,6 @@ def local(path: PathLike) -> Path:
 def absolute(path: PathLike) -> Path:
     """Return a path from the root, without `.` and `..`; unlike Path.resolve, it does not follow links."""
     return Path(os.path.abspath(local(path)))  # noqa: PTH100
-
-
-def size_of(path: PathLike) -> int:
-    """Return the size of a file in bytes."""
-    with open_file(path) as stream:
-        return stream.seek(0, os.SEEK_END)
 
 
 def exists(path: PathLike) -> bool:
@@ -329,7 +324,8 @@ def write_whole_folder(path: PathLike, last: str = "") -> Iterator[Path]:
 def lock(folder: Path, busy: str | None = None) -> Iterator[None]:
     """Make a folder, if it is not there, and keep other processes out of it (not on Windows).
 
-    If another process is in there, wait for it or, if `busy` is given, raise InputError with this message.
+    If another process is in there, wait for it or, if `busy` is given, raise InputError with this message. What is
+    locked is a file in the folder, because folders of other machines cannot be.
     """
     folder.mkdir(parents=True, exist_ok=True)
     if sys.platform == "win32":
@@ -337,7 +333,7 @@ def lock(folder: Path, busy: str | None = None) -> Iterator[None]:
         return
     import fcntl
 
-    handle = os.open(folder, os.O_RDONLY)
+    handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT)
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | (fcntl.LOCK_NB if busy else 0))

@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 
 from pbos.corpus.cooccurrences import Cooccurrences, Counting
-from pbos.corpus.counting import count_text, threads_within
+from pbos.corpus.counting import count_text
 from pbos.corpus.sources import Source, source_of
 from pbos.corpus.vectors import n_steps, word_vectors
 from pbos.counts import WordCounts
 from pbos.errors import InputError, whole_number
-from pbos.files import absolute, check_target
+from pbos.files import absolute, check_target, is_remote, local
 from pbos.model import Model
 from pbos.planning import memory_size
 from pbos.pools import pool_of
@@ -78,11 +78,13 @@ def count(
     """
     min_count = whole_number("min_count", min_count, 1)
     most = memory_size(memory)
-    kept = cooccurrences or (None if output is None else f"{os.fspath(output)}.words")
+    kept = cooccurrences
+    if kept is None and output is not None:
+        kept = f"{Path(output).name if is_remote(output) else os.fspath(output)}.words"
     check_folder("cooccurrences=FOLDER", cooccurrences, add=add)
     check_folder("output=FILE", kept, resume=resume, scheduler=scheduler not in (None, "local"))
-    check_places(output, cooccurrences)
-    if output is not None and Path(output).is_dir():
+    check_places(output, kept and absolute(kept))
+    if output is not None and not is_remote(output) and local(output).is_dir():
         raise InputError(f"{output} is a folder, not a file to write counts to")
     with tempfile.TemporaryDirectory(prefix="pbos-") as scratch:
         folder = absolute(kept or Path(scratch, "words"))
@@ -174,21 +176,21 @@ def learn(
         raise InputError(f"seed can be at most 2**63 - 1, got {seed}")
     most = memory_size(memory)
     check_training(vectors, dtype, training)
-    check_places(vectors, counts, cooccurrences)
-    if isinstance(text, (str, PathLike)) and Path(text).is_dir():
+    check_places(vectors, counts, cooccurrences and absolute(cooccurrences))
+    remote = scheduler not in (None, "local")
+    check_folder("cooccurrences=FOLDER", cooccurrences, add=add, resume=resume, scheduler=remote)
+    if isinstance(text, (str, PathLike)) and not is_remote(text) and local(text).is_dir():
         text = Cooccurrences.load(text)
     with tempfile.TemporaryDirectory(prefix="pbos-") as scratch:
+        folder = absolute(cooccurrences or Path(scratch, "cooccurrences"))
         if isinstance(text, Cooccurrences):
             pairs = text
         else:
-            remote = scheduler not in (None, "local")
-            check_folder("cooccurrences=FOLDER", cooccurrences, add=add, resume=resume, scheduler=remote)
             source = source_of(text, column)
-            counting = counting_of(source, pretokenized, lowercase, window, seed)
             pairs = counted(
                 source,
-                counting,
-                absolute(cooccurrences or Path(scratch, "cooccurrences")),
+                counting_of(source, pretokenized, lowercase, window, seed),
+                folder,
                 add,
                 resume,
                 threads=threads,
@@ -279,5 +281,5 @@ def counted(
         raise InputError(f"{folder} was counted with other settings ({known}); use these, or another folder")
     if known is not None and not (add or resume):
         raise InputError(f"{folder} exists already; resume, add to it, choose another folder, or remove it")
-    with pool_of(scheduler, threads_within(memory, threads, counting)) as pool:
+    with pool_of(scheduler, threads, memory) as pool:
         return count_text(source, counting, parts, target=folder, pool=pool, add=add, progress=progress)

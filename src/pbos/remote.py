@@ -104,6 +104,14 @@ class RemoteFile(io.RawIOBase):
         super().close()
 
 
+def read_range(path: PathLike, start: int, stop: int) -> bytes:
+    """Return some bytes of a file."""
+    url = url_of(path)
+    system, place = find(url)
+    with errors_about(url):
+        return bytes(system.cat_file(place, start=start, end=stop))
+
+
 def info_of(path: PathLike) -> dict[str, Any]:
     """Return what a store says about a file or folder: its type, its size and so on."""
     url = url_of(path)

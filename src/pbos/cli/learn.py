@@ -35,7 +35,7 @@ def count(
         typer.Argument(metavar="FILE", help="Text, possibly compressed, or tables; without files, stdin is read."),
     ] = None,
     *,
-    output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="Where to write the counts, as .tsv.")],
+    output: Annotated[str, typer.Option("-o", "--output", metavar="FILE", help="Where to write the counts, as .tsv.")],
     column: ColumnOption = None,
     min_count: Annotated[int, typer.Option(min=1, help="Leave out words that occur less often.")] = 1,
     lowercase: LowercaseOption = True,
@@ -65,7 +65,8 @@ def count(
     prepare()
     import pbos
 
-    with resumable(cooccurrences or output.with_name(f"{output.name}.words")):
+    name = Path(output).name if is_remote(output) else output
+    with resumable(cooccurrences or Path(f"{name}.words")):
         counts = pbos.count(
             texts_of(text),
             output,

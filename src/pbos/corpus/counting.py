@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import os
 import shutil
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -16,16 +14,16 @@ from typing import NamedTuple
 from pbos.corpus.cooccurrences import Cooccurrences, Counting, merge, read_info
 from pbos.corpus.sources import Shard, Source, text_of
 from pbos.errors import InputError, warn
-from pbos.files import put_in_place, sibling
+from pbos.files import LOCK, lock, put_in_place, sibling
 from pbos.pools import Pool
 from pbos.progress import progress as progress_bar
 from pbos.threads import thread_count
 
 FAN_IN = 16  # runs of the same size that are merged into one
-BLOCK_MEMORY = 512 << 20  # what counting one shard needs at most, in bytes
+BLOCK_MEMORY = 512 << 20  # what counting one shard needs at most, in bytes, with windows of up to 8 words
 SUM = "sum"  # the name of the folder with all counts, before it is moved to its place
 HALF = ".*.tmp"  # the names of folders that were being written
-TEXT, LOCK = ".text", ".lock"  # text that had to be unpacked; the file that keeps others out
+TEXT = ".text"  # the name of the folder with text that had to be unpacked
 UNKNOWN = "\ufffd"  # what bytes that are not UTF-8 become
 
 
@@ -56,7 +54,7 @@ def count_text(
     """
     before = read_info(target)[1] if target.exists() else []
     known = set(before)
-    with lock(folder):
+    with only_here(folder):
         shards = source.shards(folder / TEXT, pool)
         digests = pool.map("read-text", digest_of_shard, shards)
         if before and not add and digests != before:
@@ -78,11 +76,6 @@ def count_text(
     if not target.exists():
         raise InputError("there are no words in the text")
     return Cooccurrences.load(target)
-
-
-def threads_within(memory: int, threads: int | None, counting: Counting) -> int:
-    """Return how many threads can count at the same time."""
-    return max(1, min(thread_count(threads), int(memory / (BLOCK_MEMORY * max(1, counting.window / 8)))))
 
 
 # Parts of the job: each reads and writes files only, so that it can run on any worker, and again ----------------------
@@ -143,26 +136,19 @@ def merge_runs(job: Merge) -> None:
 
 
 @contextmanager
-def lock(folder: Path) -> Iterator[None]:
-    """Make a folder, if it is not there, keep other processes out of it (not on Windows), and remove it if empty."""
-    folder.mkdir(parents=True, exist_ok=True)
-    handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT)  # a file, because folders on other machines have no locks
+def only_here(folder: Path) -> Iterator[None]:
+    """Keep other processes out of a folder; at the end remove what is not a run, and the folder if it is empty."""
+    locked = False
     try:
-        if sys.platform != "win32":
-            import fcntl
-
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(handle)
-        raise InputError(f"another process is counting into {folder}; wait for it, or stop it") from None
-    try:
-        yield
+        with lock(folder, f"another process is counting into {folder}; wait for it, or stop it"):
+            locked = True
+            yield
     finally:
-        os.close(handle)
-        shutil.rmtree(folder / TEXT, ignore_errors=True)
-        (folder / LOCK).unlink()
-        with suppress(OSError):
-            folder.rmdir()
+        if locked:
+            shutil.rmtree(folder / TEXT, ignore_errors=True)
+            (folder / LOCK).unlink(missing_ok=True)
+            with suppress(OSError):
+                folder.rmdir()
 
 
 class Runs:
@@ -211,12 +197,12 @@ class Runs:
         left = [job for job in jobs if job.number not in self.digests]
         size = sum(piece.stop - piece.start for job in left for piece in job.shard)
         function = partial(count_shard, folder=self.folder, counting=self.counting)
-        at_once = FAN_IN * pool.size
+        memory, at_once = BLOCK_MEMORY * max(8, self.counting.window) // 8, FAN_IN * pool.size
         n_unknown = 0
         with progress_bar("counting", size, progress) as advance:
             for first in range(0, len(left), at_once):
                 some = left[first : first + at_once]
-                counted = pool.map("count-text", function, some, lambda one: advance(one.size))
+                counted = pool.map("count-text", function, some, lambda one: advance(one.size), memory)
                 n_unknown += sum(one.unknown for one in counted)
                 self.compact(pool)
         if n_unknown:

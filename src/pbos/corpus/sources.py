@@ -23,7 +23,6 @@ from pbos.files import (
     local,
     open_bytes,
     open_file,
-    size_of,
     url_of,
     write_whole,
 )
@@ -100,12 +99,12 @@ def pieces_of_files(
     """Cut files at ends of lines, near multiples of `block` bytes; first unpack those that are not plain text."""
     pieces = []
     for path, target in files:
-        plain = path
-        if is_table(path) or is_compressed(path):
-            plain = write_text(chunks_of_file(path, column), target)
-        size = size_of(plain)
-        cuts = [0, *(cut_before(plain, at, marks, min(NEAR, block)) for at in range(block, size, block)), size]
-        pieces += [Piece(plain, start, stop) for start, stop in itertools.pairwise(cuts) if start < stop]
+        size = None if is_table(path) else plain_size(path)
+        if size is None:
+            path = write_text(chunks_of_file(path, column), target)
+            size = target.stat().st_size
+        cuts = [0, *(cut_before(path, at, marks, min(NEAR, block)) for at in range(block, size, block)), size]
+        pieces += [Piece(path, start, stop) for start, stop in itertools.pairwise(cuts) if start < stop]
     return pieces
 
 
@@ -141,16 +140,23 @@ def chunks_of_file(path: str, column: str | None) -> Iterator[bytes]:
             yield from iter(lambda: stream.read(CHUNK), b"")
 
 
+def plain_size(path: str) -> int | None:
+    """Return the size of a file in bytes; None if it is compressed, or can be read only from its start."""
+    with open_file(path) as stream:
+        if not stream.seekable() or compression(stream.peek(6)) is not None:
+            return None
+        return stream.seek(0, os.SEEK_END)
+
+
 def read_range(path: str, start: int, stop: int) -> bytes:
     """Return some bytes of a file."""
+    if is_remote(path):
+        from pbos import remote
+
+        return remote.read_range(path, start, stop)
     with open_file(path) as stream:
         stream.seek(start)
         return stream.read(stop - start)
-
-
-def is_compressed(path: str) -> bool:
-    """Return whether a file is compressed."""
-    return compression(read_range(path, 0, 6)) is not None
 
 
 def files_like(pattern: str) -> list[str]:
@@ -179,11 +185,14 @@ def source_of_files(paths: Iterable[str | os.PathLike[str]], column: str | None 
     found = files_of(paths)
     if column is not None and not all(map(is_table, found)):
         raise InputError("a column is for tables; all files have to end in .parquet, .arrow or .feather")
-    texts: list[str | Iterable[bytes]] = [
-        name if is_remote(name) else str(absolute(name)) if Path(name).is_file() else chunks_of_file(name, column)
-        for name in found  # the last of stdin or a pipe
-    ]
-    return Source(texts, column)
+    return Source([text_at(name, column) for name in found], column)
+
+
+def text_at(name: str, column: str | None) -> str | Iterable[bytes]:
+    """Return the name of a file for all workers, or the text of stdin or a pipe, which can be read only once."""
+    if is_remote(name):
+        return name
+    return str(absolute(name)) if Path(name).is_file() else chunks_of_file(name, column)
 
 
 # Sentences ------------------------------------------------------------------------------------------------------------
