@@ -25,6 +25,7 @@ from pbos.planning import memory_size
 from pbos.pools import pool_of
 from pbos.progress import progress as progress_bar
 from pbos.settings import DTYPES, Preset, check_choice
+from pbos.storage import check_writable
 from pbos.training import train
 from pbos.vectors import WordVectors
 from pbos.vectors.formats import choose_format
@@ -123,6 +124,7 @@ def learn(
     resume: bool = False,
     dtype: str = "float16",
     keep_targets: bool = False,
+    output: str | PathLike[str] | None = None,
     memory: int | str = "4G",
     threads: int | None = None,
     scheduler: Any = None,
@@ -154,10 +156,12 @@ def learn(
         resume: Go on where an interrupted call with the same arguments stopped; needs the folder.
         dtype: How to store the subword vectors: "float32", "float16" or "int8".
         keep_targets: Keep the word vectors in the model, for `embed(..., exact=True)`; see also `vectors`.
-        memory: The most memory that counting and factoring may use, in bytes or as "4G".
+        output: A folder to save the model to.
+        memory: The most memory to use, in bytes or as "4G"; training keeps to it only if there is an `output`.
         threads: The number of threads; None for one per core. The model is the same byte for byte for any number.
         scheduler: Count and train on a Dask cluster (extra dask): the address of its scheduler, "local", or a client.
-            Workers read the text and write next to `cooccurrences`, so both have to be on storage that they share.
+            Workers read the text and write next to `cooccurrences` and `output`, so these have to be on storage that
+            they share. Without `output`, training is done here.
         seed: Determines how frequent words are thinned out, and random numbers.
         progress: Show progress bars; None for "if stderr is a terminal".
         **training: Other arguments of `train`, such as `max_vectors`.
@@ -174,20 +178,21 @@ def learn(
     most = memory_size(memory)
     check_training(vectors, dtype, training)
     check_places(vectors, counts, cooccurrences and absolute(cooccurrences))
-    remote = scheduler not in (None, "local")
-    check_folder("cooccurrences=FOLDER", cooccurrences, add=add, resume=resume, scheduler=remote)
+    if output is not None:
+        check_writable(output)
     if isinstance(text, (str, PathLike)) and not is_remote(text) and local(text).is_dir():
         text = Cooccurrences.load(text)
     with tempfile.TemporaryDirectory(prefix="pbos-") as scratch:
-        folder = absolute(cooccurrences or Path(scratch, "cooccurrences"))
         if isinstance(text, Cooccurrences):
             pairs = text
         else:
+            remote = scheduler not in (None, "local")
+            check_folder("cooccurrences=FOLDER", cooccurrences, add=add, resume=resume, scheduler=remote)
             source = source_of(text, column)
             pairs = counted(
                 source,
                 counting_of(source, pretokenized, lowercase, window, seed),
-                folder,
+                absolute(cooccurrences or Path(scratch, "cooccurrences")),
                 add,
                 resume,
                 threads=threads,
@@ -210,20 +215,16 @@ def learn(
             )
         report = {"tokens": int(pairs.counts.sum()), "distinct": len(pairs), **asdict(pairs.counting)}
         del pairs  # before its folder is removed
-        table, frequencies = WordVectors(words, matrix), WordCounts(words, n_times)
-        if vectors is not None:
-            table.write(vectors, progress=progress)
-        if counts is not None:
-            frequencies.write(counts)
-        options = {"keep_targets": keep_targets, "threads": threads, "seed": seed, "progress": progress, **training}
-        trained = folder.with_name(f"{folder.name}.model")  # where workers write
-        if scheduler is not None:
-            options |= {"scheduler": scheduler, "output": trained}
-        model = train(table, frequencies, **options)
-        model.info["learning"] = {**report, "min_count": min_count, "max_words": max_words}
-        model = model.compress(dtype=dtype, keep_targets=keep_targets)
-        shutil.rmtree(trained, ignore_errors=True)
-    return model
+    table, frequencies = WordVectors(words, matrix), WordCounts(words, n_times)
+    if vectors is not None:
+        table.write(vectors, progress=progress)
+    if counts is not None:
+        frequencies.write(counts)
+    options: dict[str, Any] = {"threads": threads, "seed": seed, "progress": progress, **training}
+    if output is not None:
+        options |= {"output": output, "memory": most, "scheduler": scheduler}
+    learning = {**report, "min_count": min_count, "max_words": max_words}
+    return train(table, frequencies, dtype=dtype, keep_targets=keep_targets, info={"learning": learning}, **options)
 
 
 def check_folder(place: str, folder: str | PathLike[str] | None, **wanted: bool) -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import shutil
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from numbers import Real
 from os import PathLike
@@ -28,7 +27,7 @@ from pbos.kernels import columns
 from pbos.kernels.sgd import NO_NORM
 from pbos.model import Model
 from pbos.planning import Plan, memory_size
-from pbos.pools import Pool, Threads
+from pbos.pools import pool_of
 from pbos.progress import progress as progress_bar
 from pbos.reading import resolved
 from pbos.settings import DTYPES, Preset, Settings, check_choice
@@ -59,6 +58,7 @@ def train(
     memory: int | str | None = None,
     scheduler: Any = None,
     parts: str | PathLike[str] | None = None,
+    info: Mapping[str, Any] | None = None,
     threads: int | None = None,
     device: str | None = None,
     seed: int = 0,
@@ -89,6 +89,7 @@ def train(
             machine, or Dask's client; needs `output`.
         parts: The folder of these files, which all workers must share; by default OUTPUT.parts. A call that was
             interrupted goes on from there if it is repeated. It is removed when the model is complete.
+        info: More about the model, as plain data, for `model.info`.
         threads: The number of threads; None for one per core.
         device: Where to solve the ridge regression: "cuda", "cuda:1" or another PyTorch device (extra `torch`). Falls
             back to the CPU if it is not available. The vectors are as good as the CPU's, but not identical.
@@ -121,18 +122,18 @@ def train(
     plan = None if most is None else Plan.of(words, given.dims, recipe, threads, most)
     if plan is not None:
         plan.check()
-    info: dict[str, Any] = {"preset": preset, **asdict(recipe), "training": {"seed": seed}}
+    facts: dict[str, Any] = {"preset": preset, **asdict(recipe), "training": {"seed": seed}, **(info or {})}
     folder = parts_of(output, parts) if scheduler is not None or (plan is not None and plan.spills) else None
-    with pool_of(scheduler, threads, plan) as pool:
+    with pool_of(scheduler, threads, None if plan is None else plan.for_slices) as pool:
         run = Run(recipe, seed, threads, target_device, progress, pool, Workspace(folder))
         run.work.claim(examples.description() | {"preset": asdict(recipe), "seed": seed})
         result = fit(examples, run)
         if output is None or folder is None:
-            model = in_memory(result, examples, info, keep_targets, dtype, run)
+            model = in_memory(result, examples, facts, keep_targets, dtype, run)
             if output is not None:
                 model.save(output)
             return model
-        write_model(output, result, examples, info, keep_targets, dtype, run)
+        write_model(output, result, examples, facts, keep_targets, dtype, run)
     shutil.rmtree(folder)
     return Model.load(output)
 
@@ -151,18 +152,6 @@ def parts_of(output: str | PathLike[str] | None, parts: str | PathLike[str] | No
         return absolute(parts)
     target = str(output).rstrip("/")
     return absolute(f"{target.rpartition('/')[2] if is_remote(target) else target}.parts")
-
-
-@contextmanager
-def pool_of(scheduler: Any, threads: int | None, plan: Plan | None) -> Iterator[Pool]:
-    """Return where to work."""
-    if scheduler is None:
-        yield Threads(threads, None if plan is None else plan.for_slices)
-        return
-    from pbos.cluster import connect  # here, because it is an extra
-
-    with connect(scheduler) as workers:
-        yield workers
 
 
 @dataclass(frozen=True)

@@ -111,7 +111,7 @@ def learn(
     ] = None,
     add: AddOption = False,
     resume: ResumeOption = False,
-    memory: Annotated[str, typer.Option(metavar="SIZE", help="The most memory to count and factor with.")] = "4G",
+    memory: Annotated[str, typer.Option(metavar="SIZE", help="The most memory to use.")] = "4G",
     dtype: Annotated[str, one_of(DTYPES, "How to store the vectors.")] = "float16",
     threads: ThreadsOption = None,
     scheduler: SchedulerOption = None,
@@ -159,13 +159,13 @@ def learn(
             add=add,
             resume=resume,
             dtype=dtype,
+            output=output,
             memory=memory,
             threads=threads,
             scheduler=scheduler,
             seed=seed,
             **settings,
         )
-    model.save(output)
     if cooccurrences is None:
         shutil.rmtree(kept, ignore_errors=True)
     facts = model.info["learning"]
