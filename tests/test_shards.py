@@ -100,7 +100,7 @@ def test_words_alone(client, texts, tmp_path):
 def test_a_model_is_the_same(client, texts, tmp_path):
     names = [texts / "a.txt", texts / "b.txt.gz"]
     pbos.learn(names, dims=4).save(tmp_path / "here")
-    pbos.learn(names, dims=4, scheduler=client, cooccurrences=tmp_path / "pairs").save(tmp_path / "there")
+    pbos.learn(names, dims=4, scheduler=client, cooccurrences=tmp_path / "pairs", output=tmp_path / "there")
     assert content_of(tmp_path / "here") == content_of(tmp_path / "there")
     pbos.learn(tmp_path / "pairs", dims=4).save(tmp_path / "again")
     assert content_of(tmp_path / "again") == content_of(tmp_path / "there")

@@ -25,6 +25,7 @@ from pbos.planning import memory_size
 from pbos.pools import pool_of
 from pbos.progress import progress as progress_bar
 from pbos.settings import DTYPES, Preset, check_choice
+from pbos.storage import check_writable
 from pbos.training import train
 from pbos.vectors import WordVectors
 from pbos.vectors.formats import choose_format
@@ -177,20 +178,21 @@ def learn(
     most = memory_size(memory)
     check_training(vectors, dtype, training)
     check_places(vectors, counts, cooccurrences and absolute(cooccurrences))
-    remote = scheduler not in (None, "local")
-    check_folder("cooccurrences=FOLDER", cooccurrences, add=add, resume=resume, scheduler=remote)
+    if output is not None:
+        check_writable(output)
     if isinstance(text, (str, PathLike)) and not is_remote(text) and local(text).is_dir():
         text = Cooccurrences.load(text)
     with tempfile.TemporaryDirectory(prefix="pbos-") as scratch:
-        folder = absolute(cooccurrences or Path(scratch, "cooccurrences"))
         if isinstance(text, Cooccurrences):
             pairs = text
         else:
+            remote = scheduler not in (None, "local")
+            check_folder("cooccurrences=FOLDER", cooccurrences, add=add, resume=resume, scheduler=remote)
             source = source_of(text, column)
             pairs = counted(
                 source,
                 counting_of(source, pretokenized, lowercase, window, seed),
-                folder,
+                absolute(cooccurrences or Path(scratch, "cooccurrences")),
                 add,
                 resume,
                 threads=threads,
