@@ -13,12 +13,12 @@ import secrets
 import shutil
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from pbos.errors import FormatError, MissingExtraError
+from pbos.errors import FormatError, InputError, MissingExtraError
 
 PathLike = str | os.PathLike[str]
 Line = tuple[int, str]  # its number, from 1, and its text
@@ -64,6 +64,32 @@ def read_lines(path: PathLike, *, encodings: tuple[str, ...] = ("UTF-8",), keep_
     if not lines:
         raise FormatError(f"{path}: the file is empty")
     return lines
+
+
+def lines_between(stream: BinaryIO, first: int = 0, end: int | None = None) -> Iterator[bytes]:
+    r"""Yield the lines that start between two positions, without a byte order mark at the start of the file.
+
+    >>> list(lines_between(io.BytesIO(b"one\ntwo\nthree\n"), 4, 9))
+    [b'two\n', b'three\n']
+    """
+    at = 0
+    if first:
+        at = stream.seek(first - 1)
+        at += len(stream.readline())
+    for line in stream:
+        if end is not None and at >= end:
+            return
+        yield line if at else line.removeprefix(BOM)
+        at += len(line)
+
+
+def decoded_lines(lines: Iterable[bytes], place: str) -> Iterator[str]:
+    """Yield lines as text, without the ends of lines; an error gives the place and the number of the line."""
+    for number, line in enumerate(lines, 1):
+        try:
+            yield line.rstrip(b"\r\n").decode()
+        except UnicodeDecodeError:
+            raise InputError(f"{place} {number} is not UTF-8; convert the file first") from None
 
 
 @contextmanager

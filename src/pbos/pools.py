@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar
 
 from pbos.threads import in_threads, thread_count
@@ -66,3 +67,15 @@ class Threads:
             return result
 
         return in_threads(run, items, self.size)
+
+
+@contextmanager
+def pool_of(scheduler: str | Any = None, threads: int | None = None) -> Iterator[Pool]:
+    """Open a pool: the threads of this process if `scheduler` is None, otherwise as for `pbos.cluster.connect`."""
+    if scheduler is None:
+        yield Threads(threads)
+        return
+    from pbos.cluster import connect  # here, because it is an extra
+
+    with connect(scheduler) as workers:
+        yield workers

@@ -88,20 +88,25 @@ def line_of_tokens(tokens: Iterable[str]) -> bytes:
 
 
 def source_of_files(paths: Iterable[str | os.PathLike[str]], column: str | None = None) -> Source:
-    """Return the text of files; patterns such as `*.txt.gz` are resolved in sorted order, `-` is stdin."""
+    """Return the text of files, or of those that patterns match; `-` is stdin."""
+    found = files_of(paths)
+    if column is not None and not all(map(is_table, found)):
+        raise InputError("a column is for tables; all files have to end in .parquet, .arrow or .feather")
+    plain = all(Path(path).is_file() and not is_table(path) and not is_compressed(path) for path in found)
+    return Source(chunks_of_files(found, column), sum(Path(path).stat().st_size for path in found) if plain else None)
+
+
+def files_of(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
+    """Return files, each once; patterns such as `*.txt.gz` are resolved in sorted order."""
     found: list[str] = []
     for path in paths:
         name = os.fspath(path)
         exists = name == "-" or Path(name).exists()
         matches = [name] if exists else files_like(name)
         if not matches:
-            raise InputError(f"{path}: there is no such file; pass text files, or patterns such as 'texts/*.txt.gz'")
+            raise InputError(f"{path}: there is no such file; pass files, or patterns such as 'texts/*.txt.gz'")
         found += matches
-    if column is not None and not all(map(is_table, found)):
-        raise InputError("a column is for tables; all files have to end in .parquet, .arrow or .feather")
-    found = list(dict.fromkeys(found))
-    plain = all(Path(path).is_file() and not is_table(path) and not is_compressed(path) for path in found)
-    return Source(chunks_of_files(found, column), sum(Path(path).stat().st_size for path in found) if plain else None)
+    return list(dict.fromkeys(found))
 
 
 def files_like(pattern: str) -> list[str]:
