@@ -612,7 +612,7 @@ def test_complete_options_reach_the_library(run, vectors, tmp_path):
         ("train v.vec -o no/where", "does not exist"),
         ("compress -m nowhere -o x", "no model folder at nowhere"),
         ("complete v.vec words.txt -o x.what", "x.what: unknown suffix .what"),
-        ("complete v.vec words.txt -o no/x.vec", "no/x.vec: the folder no does not exist"),
+        ("complete v.vec words.txt -o no/x.vec", "no/x.vec cannot be written: its folder does not exist"),
         ("complete v.vec nowhere.txt -o x.vec", "no such file or directory: nowhere.txt"),
         ("complete nowhere.vec words.txt -o x.vec", "no such file or directory: nowhere.vec"),
         ("complete v.vec spaces.txt -o x.bin", "the word 'a b' cannot be written as word2vec-binary"),

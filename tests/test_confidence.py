@@ -8,7 +8,7 @@ from dataclasses import fields
 import numpy as np
 import oracle
 import pytest
-from test_solvers import dense, dense_ridge, random_matrix, sparse, system_of, tight
+from test_solvers import dense_ridge, random_matrix, sparse, system_of, tight
 from test_storage import change_tensors
 
 import pbos
@@ -18,6 +18,7 @@ from pbos.evidence import leverages, shared_words, unfitted
 from pbos.fitting import without
 from pbos.kernels.confidence import products
 from pbos.solvers import Ridge
+from pbos.tuning import Words
 
 UNSEEN = ["unheard-of", "kings", "x", "banana!", "naïveté", "a" * 60, "Zürich"]
 UNKNOWN = ["Ω", "漢字", "?"]  # no subword is known
@@ -120,7 +121,7 @@ def leverages_by_hand(matrix, lam, penalty, reliability):
 @pytest.mark.parametrize("with_reliability", [False, True])
 def test_evidence_by_hand(with_reliability, monkeypatch):
     monkeypatch.setattr(Ridge, "solve", tight(Ridge.solve))
-    monkeypatch.setattr("pbos.evidence.BLOCK", 7)
+    monkeypatch.setattr("pbos.arrays.BLOCK", 7)
     random = np.random.default_rng(3)
     matrix = random_matrix(random, words=40, shared=25, private=12, empty_columns=2, empty_words=3)
     weights, n_words = sparse(matrix), (matrix > 0).sum(axis=0)
@@ -130,10 +131,11 @@ def test_evidence_by_hand(with_reliability, monkeypatch):
     counts = np.where(np.arange(40) % 5, 1 / np.arange(1, 41), 0)  # some are not counted
     trust = random.uniform(0.3, 2, 40).astype(np.float32) if with_reliability else np.ones(40, np.float32)
     reliability = trust if with_reliability else None
-    found = unfitted(weights, vectors, targets, counts, lam=lam, penalty=penalty, reliability=reliability)
+    words = Words(weights, targets, counts)
+    found = unfitted(words, vectors, lam=lam, penalty=penalty, reliability=reliability)
 
     taken = leverages_by_hand(matrix, lam, penalty, trust)
-    assert leverages(weights, lam, penalty, reliability) == pytest.approx(taken, rel=1e-5)
+    assert leverages(weights, words.rows, lam, penalty, reliability, n_words) == pytest.approx(taken, rel=1e-5)
     assert 0 in taken and taken.max() > 0.3
     shared = (matrix * (n_words > 1)) @ vectors
     assert shared_words(weights, n_words, vectors) == pytest.approx(shared, abs=1e-5)
@@ -164,11 +166,10 @@ def test_evidence_by_hand(with_reliability, monkeypatch):
 
 
 def test_held_out_words_take_their_own_subwords_with_them():
-    system, _ = system_of(120, 5)
+    system, run = system_of(120, 5)
     hidden = np.arange(120) % 7 == 0
-    kept = without(system, hidden)
+    kept = without(system, np.flatnonzero(~hidden), run.preset)
     assert kept.words == [word for word, gone in zip(system.words, hidden, strict=True) if not gone]
-    assert np.array_equal(dense(kept.weights), dense(system.weights)[~hidden])
     texts = [oracle.written(word, True, True)[0] for word in kept.words]
     before, after = oracle.rows_of(system.index), oracle.rows_of(kept.index)
     assert after == {subword: row for subword, row in before.items() if any(subword in text for text in texts)}
@@ -241,9 +242,9 @@ def test_it_does_not_depend_on_the_threads_or_the_other_words(model, small_count
 
 
 def test_the_model_is_the_same_for_any_number_of_threads(small_vectors, tmp_path, monkeypatch):
-    for threads, block in ((1, len(small_vectors.words)), (2, 128), (3, 100)):  # of words
-        monkeypatch.setattr("pbos.evidence.BLOCK", block)
-        monkeypatch.setattr("pbos.fitting.BLOCK", block)
+    monkeypatch.setattr("pbos.arrays.BLOCK", 128)  # of words
+    for threads in (1, 2, 3):
+        monkeypatch.setattr("pbos.fitting.SMALL_PART", 1000 // threads)
         pbos.train(small_vectors, heldout=0.1, threads=threads).save(tmp_path / str(threads))
     for threads in (2, 3):
         for name in ("model.safetensors", "config.json", "README.md"):

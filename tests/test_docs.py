@@ -32,6 +32,7 @@ REASONS = {  # for not running a block
     "needs a GPU",
     "runs until it is stopped",
     "test_examples.py does",
+    "test_remote.py does, with an object store",
     "test_server.py does, with a server",
     "test_spark_ray.py does",
 }
@@ -197,6 +198,7 @@ def test_every_block_of_a_page_runs_and_gives_the_output_shown(page, small_files
     shutil.copytree(small_files, folder)
     monkeypatch.chdir(folder)
     monkeypatch.delenv("PBOS_DATA", raising=False)
+    monkeypatch.setenv("PBOS_CACHE", str(tmp_path / "cache"))
     run_page((ROOT / page).read_text(encoding="utf-8"), page, folder)
 
 

@@ -24,7 +24,7 @@ from pyarrow import parquet
 
 import pbos
 from pbos import cluster, embedding, files
-from pbos.embedding import Embedded, embed_files, embed_part, part_file
+from pbos.embedding import Embedded, embed_files, embed_part, name_of
 from pbos.errors import FormatError, InputError, ModelError
 
 ROOT = Path(__file__).parents[1]
@@ -206,7 +206,7 @@ def once(marker):
 def killed_while_writing(marker, victim, embedder, folder, numbered):
     """Embed a part; the first time for the third part, kill this process or another one in the middle."""
     if numbered[0] == 2 and once(marker):
-        with files.write_whole(part_file(folder, 2)) as stream:
+        with files.write_whole(f"{folder}/{name_of(2)}") as stream:
             stream.write(b"half of it")
             stream.flush()
             os.kill(victim or os.getpid(), signal.SIGKILL)
@@ -281,7 +281,7 @@ def test_the_scheduler_is_killed(inputs, start, model, tmp_path, monkeypatch, ru
         ("in/broken.parquet", {}, FormatError, "broken.parquet is damaged"),
         ("in/a.parquet", {"model": None, "exact": True}, InputError, "this model does not have the given vectors"),
         ("in/a.parquet", {"model": "nowhere"}, ModelError, "no model folder at"),
-        ("in/a.parquet", {"target": "no/out"}, InputError, "no/out cannot be made: the folder"),
+        ("in/a.parquet", {"target": "no/out"}, InputError, "no/out cannot be written: its folder does not exist"),
         ("in/a.parquet", {"target": "in/c.txt"}, InputError, "in/c.txt is a file; choose a folder"),
         ("in/a.parquet", {"target": "in"}, InputError, "in has other content; choose another folder"),
         ("in/a.parquet", {"missing": "nonsense"}, InputError, "missing"),

@@ -1,9 +1,12 @@
 import gzip
+import sys
+from pathlib import Path
 
 import pytest
 
-from pbos.errors import FormatError
-from pbos.files import read_lines
+import pbos
+from pbos.errors import FormatError, InputError, MissingExtraError
+from pbos.files import absolute, is_remote, local, read_lines
 
 
 @pytest.fixture
@@ -35,3 +38,22 @@ def test_encodings_are_tried_in_order(write):
 def test_a_file_without_lines(write, content):
     with pytest.raises(FormatError, match="file: the file is empty"):
         read_lines(write(content))
+
+
+def test_urls_of_local_files_are_paths(write):
+    path = write(b"a\n")
+    assert local(path) == local(path.as_uri()) == local(Path(path.as_uri())) == path
+    assert local(Path("/a b/c#d").as_uri()) == Path("/a b/c#d")
+    assert read_lines(path.as_uri()) == [(1, "a")]
+    assert not any(map(is_remote, ("C:/x", "c:\\x", "x", "a:b", "file:x", "/s3://x", path.as_uri())))
+    assert all(map(is_remote, ("s3://b/x", Path("s3://b/x"), "simplecache::gs://b/x", "https://x")))
+    with pytest.raises(InputError, match="s3://bucket/x: this has to be a path on this machine, not a URL"):
+        absolute(Path("s3://bucket/x"))
+
+
+def test_urls_need_an_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "fsspec.core", None)
+    monkeypatch.delitem(sys.modules, "pbos.remote", raising=False)
+    monkeypatch.delattr(pbos, "remote", raising=False)
+    with pytest.raises(MissingExtraError, match=r'a path that is a URL needs .* pip install "pbos\[remote\]"'):
+        pbos.load("s3://bucket/model")

@@ -25,6 +25,7 @@ from test_solvers import (
 import pbos
 from pbos import InputError, PbosWarning, gpu
 from pbos.fitting import tune
+from pbos.pools import Threads
 from pbos.solvers import Ridge
 
 torch = pytest.importorskip("torch")
@@ -123,7 +124,7 @@ def test_it_stops_where_the_cpu_does(real):
     for lam in (0.03, 0.003, 0.0003):
         for dim in range(4):  # one at a time, as the CPU slices several in another way
             some = targets[:, dim : dim + 1]
-            expected = ridge.solve(some, lam, threads=1).report
+            expected = ridge.solve(some, lam, pool=Threads(1)).report
             found = ridge.solve(some, lam, device="cpu").report
             assert abs(found["iterations"] - expected["iterations"]) <= 1
             assert found["residual"] <= 0.02

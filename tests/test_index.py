@@ -15,6 +15,7 @@ from pbos import InputError, Segmenter
 from pbos.index import PROB_RANGE, count_subwords
 from pbos.kernels import counting
 from pbos.kernels.sums import expected_counts
+from pbos.pools import Threads
 from pbos.settings import Spelling
 from pbos.subwords import Subwords
 from pbos.text import encode
@@ -287,7 +288,7 @@ def test_common_subwords_and_all_characters_share_the_probability(words, least):
 
 def em(index, words, rounds, threads=None):
     counts = np.array(list(words.values()), float)
-    return Subwords(index, PLAIN).fitted(encode(list(words), PLAIN), counts, rounds, threads)
+    return Subwords(index, PLAIN).fitted(encode(list(words), PLAIN), counts, rounds, Threads(threads))
 
 
 @given(st.lists(st.text("ab<>-", min_size=1, max_size=5), min_size=1, max_size=5, unique=True))

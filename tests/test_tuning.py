@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from test_solvers import dense_ridge, random_matrix, sparse, tight
 
+from pbos.arrays import projection
 from pbos.solvers import Ridge
-from pbos.tuning import Words, choose, projection, reliabilities, row_cosines, split
+from pbos.tuning import Words, choose, reliabilities, row_cosines, split
 
 LAMS = (3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003)
 
@@ -119,9 +120,8 @@ def score_parts(counts, hidden):
 
 @pytest.mark.parametrize(("tail", "shuffled", "weighs"), [(0.0, False, False), (6.0, False, True), (6.0, True, False)])
 @pytest.mark.parametrize("dims", [12, 40])
-def test_the_choice_is_that_of_brute_force(tail, shuffled, weighs, dims, monkeypatch):
+def test_the_choice_is_that_of_brute_force(tail, shuffled, weighs, dims):
     """A table with a noisy tail weighs words; one without noise by rank, or in random order, does not."""
-    monkeypatch.setattr("pbos.tuning.TOLERANCE", 1e-6)
     matrix, targets, counts = made_words(dims=dims, tail=tail)
     if shuffled:
         counts = np.random.default_rng(5).permutation(counts)
@@ -178,7 +178,7 @@ def test_what_is_fixed_is_kept():
     words = parts_of(matrix, targets, counts, split(len(matrix), 0))
     assert choose(*words, lams=(0.5,), shares=(None, 0.1)).lam == 0.5
     assert choose(*words, lams=LAMS, shares=(0.02,)).share == 0.02
-    assert choose(*words, lams=(0.5,), shares=(0.02,)) == (0.5, 0.02, {})
+    assert choose(*words, lams=(0.5,), shares=(0.02,)) == (0.5, 0.02, {}, None)
 
 
 def test_without_counts_no_share_is_better():
@@ -196,7 +196,7 @@ def test_one_held_out_word_does_not_decide_about_the_others():
 
 def test_nothing_to_compare_with():
     matrix, targets, counts = made_words(n_words=9)
-    assert choose(*parts_of(matrix, targets, counts, split(9, 0))) == (0.003, None, {})
+    assert choose(*parts_of(matrix, targets, counts, split(9, 0))) == (0.003, None, {}, None)
     nothing = Words(sparse(np.zeros((4, 2))), np.zeros((4, 3), np.float32), np.ones(4))
     choice = choose(nothing, nothing)  # words without weights, vectors of zeros
     assert (choice.lam, choice.share) == (0.003, None)

@@ -1,6 +1,9 @@
-"""Matrices of vectors, one per row: lengths, cosines, principal components."""
+"""Matrices of vectors, one per row: lengths, cosines, projections, principal components."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -9,6 +12,17 @@ from pbos.errors import InputError, whole_number
 
 FloatMatrix = npt.NDArray[np.float32]
 NEAR_ZERO = 1e-6  # a vector no longer than this has no direction
+BLOCK = 4096  # rows worked on at a time
+
+
+def blocks(n_rows: int) -> Iterator[slice]:
+    """Yield slices of rows, `BLOCK` at a time."""
+    return (slice(first, min(first + BLOCK, n_rows)) for first in range(0, n_rows, BLOCK))
+
+
+def rows_of(matrix: Any, rows: Any) -> FloatMatrix:
+    """Return some rows of a matrix, one after the other in memory however the matrix is stored."""
+    return np.ascontiguousarray(matrix[rows], np.float32)
 
 
 def unit_rows(vectors: FloatMatrix, near_zero: float = NEAR_ZERO) -> FloatMatrix:
@@ -32,6 +46,22 @@ def cosines(left: npt.ArrayLike, right: npt.ArrayLike) -> npt.NDArray[np.float32
         raise InputError(f"cosines needs two matrices of the same shape, got {first.shape} and {second.shape}")
     result: npt.NDArray[np.float32] = np.einsum("ij,ij->i", unit_rows(first), unit_rows(second))
     return result
+
+
+def projection(dims: int, n: int, seed: int) -> FloatMatrix:
+    """Return n random directions at right angles, as columns: (dims, n); all of them if there are no more."""
+    if dims <= n:
+        return np.eye(dims, dtype=np.float32)
+    directions, _ = np.linalg.qr(np.random.default_rng(seed).standard_normal((dims, n)))
+    return np.asarray(directions, np.float32)
+
+
+def projected(vectors: Any, directions: FloatMatrix) -> FloatMatrix:
+    """Return vectors @ directions, some rows at a time, so that it does not matter how the vectors are stored."""
+    out = np.empty((vectors.shape[0], directions.shape[1]), np.float32)
+    for some in blocks(len(out)):
+        np.matmul(rows_of(vectors, some), directions, out=out[some])
+    return out
 
 
 def principal_components(vectors: FloatMatrix, n: int) -> FloatMatrix:

@@ -67,8 +67,12 @@ class Workers:
         function: Callable[[Item], Result],
         items: Iterable[Item],
         on_done: Callable[[Result], None] = lambda result: None,
+        memory: int = 0,
     ) -> list[Result]:
         """Apply a function to items, on the workers."""
+        if memory > self.memory:
+            sizes = f"{memory / 2**30:.1f} GiB, but workers have {self.memory / 2**30:.1f} GiB per thread"
+            raise ClusterError(f"a part of {stage} needs {sizes}; use workers with more memory or fewer threads")
         items, job = list(items), uuid.uuid4().hex[:8]
         keys = [f"{stage}-{job}-{number}" for number in range(len(items))]  # up to the job, what the dashboard shows
         futures, found = [], {}

@@ -9,14 +9,13 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from pbos.errors import FormatError, InputError, MissingExtraError, warn
-from pbos.files import Line, PathLike, read_lines, write_whole
+from pbos.files import Line, PathLike, exists, is_remote, local, read_lines, write_whole
 from pbos.settings import check_choice
 from pbos.text import NORMALIZERS, as_words, normalize
 
@@ -49,7 +48,7 @@ class WordCounts:
 
     @classmethod
     def of(cls, source: Any) -> WordCounts:
-        """Convert a path, a mapping, or a language code such as "en".
+        """Convert a path or URL, a mapping, or a language code such as "en".
 
         >>> WordCounts.of({"high": 3, "low": 2})
         WordCounts(2 words)
@@ -58,7 +57,7 @@ class WordCounts:
             return source
         if isinstance(source, Mapping):
             return cls.from_mapping(source)
-        if isinstance(source, str) and (not Path(source).exists() or Path(source).is_dir()):
+        if isinstance(source, str) and not (is_remote(source) or (exists(source) and not local(source).is_dir())):
             if LANGUAGE.fullmatch(source):
                 return cls.from_language(source)
             raise InputError(f"{source!r} is neither a file of counts nor a language code such as 'en'")

@@ -17,11 +17,26 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pbos import __version__
 from pbos.corpus.sources import files_of, is_compressed
 from pbos.errors import InputError
-from pbos.files import absolute, decoded_lines, is_table, lines_between, open_bytes, sibling, write_whole
+from pbos.files import (
+    check_target,
+    decoded_lines,
+    everywhere,
+    exists,
+    is_folder,
+    is_remote,
+    is_table,
+    lines_between,
+    names_in,
+    open_bytes,
+    sibling,
+    size_of,
+    write_whole,
+)
 from pbos.model import ENGLISH, Model
 from pbos.pools import Pool, pool_of
 from pbos.progress import progress as progress_bar
-from pbos.storage import CONFIG, TENSORS
+from pbos.storage import CONFIG, TENSORS, folder_of
+from pbos.threads import in_threads
 
 if TYPE_CHECKING:
     from pbos.adapters.arrow import Embedder, MissingInColumn, Table
@@ -30,6 +45,7 @@ ROWS = 1 << 20  # of Parquet in a part, except that row groups are not cut
 BYTES = 8 << 20  # of text in a part
 JOB, SUCCESS = "_job.json", "_SUCCESS"  # Spark, Dask and Arrow do not read files whose names start so
 EXAMPLES = 5
+AT_ONCE = 16  # requests to a remote store
 
 
 class Part(NamedTuple):
@@ -79,12 +95,12 @@ def embed_files(
     interrupted, call this again: parts that are there are kept. The files do not depend on where they were made.
 
     Args:
-        model: The folder of the model, which all workers can read; None for the English model of pbos; or a model,
-            which is saved next to the target for the time being.
-        sources: Files, or patterns such as "words/*.parquet": Parquet, Arrow, or text with one word per line, possibly
-            compressed. Parquet files are divided at their row groups and text files at their lines; an Arrow file or
-            a compressed text is one part.
-        target: The folder, which all workers can write to.
+        model: The folder of the model, or its URL, which all workers can read; None for the English model of pbos; or a
+            model, which is saved next to the target for the time being.
+        sources: Files, URLs, or patterns such as "words/*.parquet": Parquet, Arrow, or text with one word per line,
+            possibly compressed. Parquet files are divided at their row groups and text files at their lines; an Arrow
+            file or a compressed text is one part.
+        target: The folder, or its URL, which all workers can write to.
         column: Tables: the column of words; None for the only column of strings. Text: the name of the column.
         vector_column: The name of the column of vectors.
         confidence_column: The name of another column, of the confidence of each word; None for no such column.
@@ -98,7 +114,7 @@ def embed_files(
     from pbos.adapters.arrow import Embedder, as_column
 
     named = [sources] if isinstance(sources, (str, PathLike)) else sources
-    folder, files = absolute(target), [str(absolute(path)) for path in files_of(named)]
+    folder, files = everywhere(target), [everywhere(path) for path in files_of(named)]
     options: dict[str, Any] = {
         "column": column,
         "vector_column": vector_column,
@@ -111,8 +127,8 @@ def embed_files(
         embedder.embed(as_column([]), "word")  # raises an error if the model lacks what is asked of it
         job = {
             "pbos": __version__,
-            "model": digest_of(ENGLISH if path is None else Path(path)),
-            "inputs": [[name, Path(name).stat().st_size] for name in files],
+            "model": digest_of(folder_of(ENGLISH if path is None else path)),
+            "inputs": dict(zip(files, in_threads(size_of, files, AT_ONCE), strict=True)),
             "options": options,
         }
         check_folder(folder, job)
@@ -120,7 +136,8 @@ def embed_files(
             found = pool.map("list-parts", partial(parts_of, embedder, rows=ROWS, size=BYTES), files)
             parts = list(enumerate(itertools.chain.from_iterable(found)))
             begin(folder, job)
-            left = [(number, part) for number, part in parts if not part_file(folder, number).exists()]
+            there = names_in(folder)
+            left = [(number, part) for number, part in parts if name_of(number) not in there]
             if scheduler is None:
                 embedder = replace(embedder, threads=max(1, pool.size // max(1, len(left))))
             results = embed_parts(embedder, folder, left, len(parts), pool, progress)
@@ -135,7 +152,7 @@ def embed_files(
 
 
 def embed_parts(
-    embedder: Embedder, folder: Path, parts: list[tuple[int, Part]], of: int, pool: Pool, progress: bool | None
+    embedder: Embedder, folder: str, parts: list[tuple[int, Part]], of: int, pool: Pool, progress: bool | None
 ) -> list[Embedded]:
     """Write the files of some of the parts of a job, which has `of` parts."""
     with progress_bar("embedding", of, progress) as go:
@@ -150,12 +167,14 @@ def embed_parts(
 
 
 @contextmanager
-def saved(model: Model | str | PathLike[str] | None, folder: Path) -> Iterator[str | PathLike[str] | None]:
+def saved(model: Model | str | PathLike[str] | None, folder: str) -> Iterator[str | PathLike[str] | None]:
     """Yield the folder of a model, which is saved next to another folder if it is in memory."""
     if not isinstance(model, Model):
         yield model
         return
-    temporary = sibling(folder)
+    if is_remote(folder):
+        raise InputError(f"a model in memory cannot be used for {folder}; save it, and pass the path of its folder")
+    temporary = sibling(Path(folder))
     try:
         model.save(temporary)
         yield temporary
@@ -176,43 +195,44 @@ def digest_of(folder: Path) -> str:
 # The folder -----------------------------------------------------------------------------------------------------------
 
 
-def check_folder(folder: Path, job: dict[str, Any]) -> None:
-    """Raise InputError if the vectors of a job cannot be written to a folder, or it has anything else."""
-    if not folder.parent.is_dir():
-        raise InputError(f"{folder} cannot be made: the folder {folder.parent} does not exist")
-    if folder.exists() and not folder.is_dir():
+def check_folder(folder: str, job: dict[str, Any]) -> None:
+    """Raise an error if the vectors of a job cannot be written to a folder, or it has anything else."""
+    check_target(folder)
+    if exists(folder) and not is_folder(folder):
         raise InputError(f"{folder} is a file; choose a folder")
-    if not folder.exists() or not any(folder.iterdir()):
-        return
-    if not (folder / JOB).exists():
+    there = names_in(folder)
+    if there and JOB not in there:
         raise InputError(f"{folder} has other content; choose another folder, or delete this one")
-    before = json.loads((folder / JOB).read_text(encoding="utf-8"))
-    others = [name for name in job if job[name] != before.get(name)]
-    if others and any(folder.glob("part-*")):
-        raise InputError(
-            f"{folder} has vectors of another job (not the same {', '.join(others)}); "
-            "choose another folder, or delete this one"
-        )
+    if any(name.startswith("part-") for name in there):
+        with open_bytes(f"{folder}/{JOB}") as stream:
+            before = json.loads(stream.read())
+        if others := [name for name in job if job[name] != before.get(name)]:
+            raise InputError(
+                f"{folder} has vectors of another job (not the same {', '.join(others)}); "
+                "choose another folder, or delete this one"
+            )
 
 
-def begin(folder: Path, job: dict[str, Any]) -> None:
+def begin(folder: str, job: dict[str, Any]) -> None:
     """Make the folder of a job."""
-    folder.mkdir(exist_ok=True)
-    with write_whole(folder / JOB) as stream:
+    if not is_remote(folder):
+        Path(folder).mkdir(exist_ok=True)
+    with write_whole(f"{folder}/{JOB}") as stream:
         stream.write(json.dumps(job, indent=1).encode() + b"\n")
 
 
-def finish(folder: Path) -> None:
+def finish(folder: str) -> None:
     """Mark a folder as complete, and remove what killed workers have left."""
-    for rest in folder.glob(".part-*.tmp"):
-        rest.unlink(missing_ok=True)
-    with write_whole(folder / SUCCESS):
+    if not is_remote(folder):
+        for rest in Path(folder).glob(".part-*.tmp"):
+            rest.unlink(missing_ok=True)
+    with write_whole(f"{folder}/{SUCCESS}"):
         pass
 
 
-def part_file(folder: Path, number: int) -> Path:
-    """Return the file of a part."""
-    return folder / f"part-{number:05}.parquet"
+def name_of(number: int) -> str:
+    """Return the name of the file of a part."""
+    return f"part-{number:05}.parquet"
 
 
 # Parts ----------------------------------------------------------------------------------------------------------------
@@ -237,7 +257,10 @@ def parts_of(embedder: Embedder, path: str, rows: int, size: int) -> list[Part]:
             return [Part(path, *ends) for ends in itertools.pairwise(cuts)]
         if is_table(path) or is_compressed(path):
             return [Part(path)]
-        return [Part(path, first, first + size) for first in range(0, max(Path(path).stat().st_size, 1), size)]
+        length = size_of(path)
+        if length is None:
+            return [Part(path)]
+        return [Part(path, first, first + size) for first in range(0, max(length, 1), size)]
 
 
 def cuts_of(sizes: list[int], most: int) -> list[int]:
@@ -270,7 +293,7 @@ def open_part(part: Part, column: str | None) -> Iterator[Table]:
         yield table_of_words(lines, column or "word", place)
 
 
-def embed_part(embedder: Embedder, folder: Path, numbered: tuple[int, Part]) -> Embedded:
+def embed_part(embedder: Embedder, folder: str, numbered: tuple[int, Part]) -> Embedded:
     """Write the file of a part."""
     number, part = numbered
     words_done = uncovered = 0
@@ -284,5 +307,5 @@ def embed_part(embedder: Embedder, folder: Path, numbered: tuple[int, Part]) -> 
         examples.extend(words.take(zeros[: EXAMPLES - len(examples)]).to_pylist())
 
     with open_part(part, embedder.column) as table:
-        embedder.copy(table, part_file(folder, number), on_batch)
+        embedder.copy(table, f"{folder}/{name_of(number)}", on_batch)
     return Embedded(1, 0, words_done, uncovered, examples)

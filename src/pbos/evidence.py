@@ -8,29 +8,31 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pbos.arrays import FloatMatrix
+from pbos.arrays import FloatMatrix, blocks, rows_of
 from pbos.confidence import Confidence
-from pbos.solvers import Ridge
+from pbos.kernels import columns
+from pbos.pools import Pool, Threads
+from pbos.solvers import NONE, Ridge
 from pbos.threads import in_threads
-from pbos.tuning import Vector, row_cosines
+from pbos.tuning import Vector, Words, row_cosines
 from pbos.weights import Weights
+from pbos.workspace import Workspace
 
 EVIDENCE_LAM = 0.1  # the ridge penalty of evidence, which has to be smoother than vectors
 FEW = 3  # a subword in so few words may be a word of its own
-BLOCK = 4096  # words composed at a time, by each thread
 
 
 def unfitted(
-    weights: Weights,
+    words: Words,
     vectors: FloatMatrix,
-    targets: FloatMatrix,
-    counts: Vector,
     *,
     lam: float,
     penalty: Vector,
     reliability: npt.NDArray[np.float32] | None,
+    pool: Pool | None = None,
     threads: int | None = None,
     device: Any = None,
+    work: Workspace | None = None,
 ) -> Confidence:
     """Return the evidence of a solution of `Ridge`, without the regression.
 
@@ -40,78 +42,94 @@ def unfitted(
     words contain it, whether they are few, and the length of its vector.
 
     Args:
-        weights: As for `Ridge`, as are `penalty` and `reliability`.
+        words: The training words.
         vectors: The solution.
-        targets: As for `Ridge.solve`, as are `lam`, `threads` and `device`.
-        counts: How often each word occurs.
-        lam: The ridge penalty.
-        penalty: The penalty of each vector.
+        lam: As for `Ridge.solve`, as are `pool` and `device`.
+        penalty: As for `Ridge`, as is `reliability`.
         reliability: How much each word counts.
-        threads: The number of threads.
+        pool: Where to solve.
+        threads: The number of threads for all else.
         device: The PyTorch device.
+        work: As for `Ridge`.
     """
-    n_words = np.bincount(weights.indices, minlength=weights.n_columns)
-    mean, scale = mean_and_scale(targets, reliability)
-    left = (1 - leverages(weights, lam, penalty, reliability)).astype(np.float32)
-    facts = np.empty((len(weights), 5), np.float32)
+    work = work or Workspace()
+    weights, rows = words.weights, words.rows
+    n_words = columns.count_rows(weights.indptr, weights.indices, weights.data, rows, weights.n_columns)
+    mean, scale = mean_and_scale(words.targets, rows, reliability)
+    left = (1 - leverages(weights, rows, lam, penalty, reliability, n_words)).astype(np.float32)
+    found = np.empty((rows.size, 5), np.float32)
 
-    def write_facts(first: int) -> None:
-        rows = np.arange(first, min(first + BLOCK, len(weights)))
-        given, shared = targets[rows], shared_words(weights.take(rows), n_words, vectors)
-        without = given - (given - shared) / left[rows, None]
-        facts[rows, 0] = row_cosines(shared, given)
-        facts[rows, 1] = row_cosines(without, given)
-        facts[rows, 3] = row_cosines(given, np.broadcast_to(mean, given.shape))
-        facts[rows, 4] = np.log(np.linalg.norm(shared, axis=1) / scale + 1e-3)
+    def write_facts(block: slice) -> None:
+        some, facts = rows[block], found[block]
+        given, shared = rows_of(words.targets, some), shared_words(weights.take(some), n_words, vectors)
+        without = given - (given - shared) / left[block, None]
+        facts[:, 0] = row_cosines(shared, given)
+        facts[:, 1] = row_cosines(without, given)
+        facts[:, 3] = row_cosines(given, np.broadcast_to(mean, given.shape))
+        facts[:, 4] = np.log(np.linalg.norm(shared, axis=1) / scale + 1e-3)
 
-    in_threads(write_facts, range(0, len(weights), BLOCK), threads)
-    facts[:, 2] = np.log(np.maximum(counts, counts.min(initial=1.0, where=counts > 0)))
-    facts -= facts.mean(axis=0)
-    facts /= np.maximum(facts.std(axis=0), 1e-6)
-    solved = Ridge(weights, penalty).solve(facts, EVIDENCE_LAM, tolerance=0.1, threads=threads, device=device).vectors
-    lengths = np.linalg.norm(vectors, axis=1) / scale
-    evidence = np.column_stack([solved, np.log(np.maximum(n_words, 1)), n_words <= FEW, lengths])
-    empty = np.zeros(0, np.float32)
+    in_threads(write_facts, blocks(rows.size), threads)
+    counts = words.counts[rows]
+    found[:, 2] = np.log(np.maximum(counts, counts.min(initial=1.0, where=counts > 0)))
+    found -= found.mean(axis=0)
+    found /= np.maximum(found.std(axis=0), 1e-6)
+    facts = np.zeros((len(weights), 5), np.float32)
+    facts[rows] = found
+    facts = work.keep("facts", facts)
+    ridge = Ridge(weights, penalty, rows=words.some, work=work)
+    solved = ridge.solve(facts, EVIDENCE_LAM, tolerance=0.1, pool=pool or Threads(threads), device=device).vectors
+    evidence = np.empty((len(n_words), 8), np.float16)
     largest = float(np.finfo(np.float16).max)
-    bits = evidence.clip(-largest, largest).astype(np.float16)
-    return Confidence(bits, mean, np.array([scale], np.float32), empty, empty, empty, empty)
+    evidence[:, :5] = solved.clip(-largest, largest)
+    evidence[:, 5] = np.log(np.maximum(n_words, 1))
+    evidence[:, 6] = n_words <= FEW
+    empty = np.zeros(0, np.float32)
+    unscaled = Confidence(evidence, mean, np.array([scale], np.float32), empty, empty, empty, empty)
+    return with_lengths(unscaled, np.linalg.norm(vectors, axis=1))
 
 
-def in_full_space(
-    confidence: Confidence, vectors: FloatMatrix, targets: FloatMatrix, reliability: npt.NDArray[np.float32] | None
-) -> Confidence:
-    """Return a confidence that was fitted in a projection, for the vectors of a model in the space of the targets."""
-    mean, scale = mean_and_scale(targets, reliability)
-    evidence = confidence.evidence.copy()
-    evidence[:, -1] = np.linalg.norm(vectors, axis=1) / scale
-    return replace(confidence, evidence=evidence, mean=mean, scale=np.array([scale], np.float32))
+def with_lengths(confidence: Confidence, lengths: npt.NDArray[np.float32]) -> Confidence:
+    """Return a confidence with the lengths of the subword vectors as its last evidence."""
+    evidence = np.array(confidence.evidence)
+    evidence[:, -1] = (lengths / confidence.scale[0]).clip(max=float(np.finfo(np.float16).max))
+    return replace(confidence, evidence=evidence)
 
 
-def mean_and_scale(targets: FloatMatrix, reliability: npt.NDArray[np.float32] | None) -> tuple[FloatMatrix, float]:
-    """Return the mean of the given vectors and their typical length."""
-    mean = np.average(targets, axis=0, weights=reliability).astype(np.float32)
-    return mean, float(np.sqrt(np.mean(np.einsum("ij,ij->i", targets, targets, dtype=np.float64)))) or 1.0
+def mean_and_scale(
+    targets: Any, rows: npt.NDArray[np.int64], reliability: npt.NDArray[np.float32] | None
+) -> tuple[FloatMatrix, float]:
+    """Return the mean of some words' given vectors, which count by reliability, and their typical length."""
+    total, squares = np.zeros(targets.shape[1]), 0.0
+    trust = np.ones(targets.shape[0], np.float32) if reliability is None else reliability
+    for block in blocks(rows.size):
+        given = rows_of(targets, rows[block]).astype(np.float64)
+        total += (given * trust[rows[block], None]).sum(axis=0)
+        squares += float(np.einsum("ij,ij->", given, given))
+    return (total / trust[rows].sum(dtype=np.float64)).astype(np.float32), float(np.sqrt(squares / rows.size)) or 1.0
 
 
 def leverages(
-    weights: Weights, lam: float, penalty: Vector, reliability: npt.NDArray[np.float32] | None
+    weights: Weights,
+    rows: npt.NDArray[np.int64],
+    lam: float,
+    penalty: Vector,
+    reliability: npt.NDArray[np.float32] | None,
+    n_words: npt.NDArray[np.int32],
 ) -> npt.NDArray[np.float64]:
     """Return how much of each word's own error its shared subwords take up: 0 for nothing, .9 at most.
 
-    Takes the matrix of the regression to be diagonal.
+    Takes the matrix of the regression to be diagonal. `n_words` says how many words have each subword.
     """
-    words = np.repeat(np.arange(len(weights)), np.diff(weights.indptr))
-    squares = weights.data.astype(np.float64) ** 2
-    if reliability is not None:
-        squares *= reliability[words]
-    sums = np.bincount(weights.indices, squares, minlength=weights.n_columns)
-    shared = np.bincount(weights.indices, minlength=weights.n_columns) > 1
-    shares = squares * shared[weights.indices] / (lam * penalty + sums)[weights.indices]
-    found: npt.NDArray[np.float64] = np.bincount(words, shares, minlength=len(weights)).clip(0, 0.9)
+    matrix = weights.indptr, weights.indices, weights.data, rows
+    trust = NONE if reliability is None else reliability[rows]
+    sums = lam * penalty
+    columns.add_squares(*matrix, trust, sums)
+    inverses = np.where(n_words > 1, 1 / sums, 0.0)
+    found: npt.NDArray[np.float64] = columns.sum_shares(*matrix, trust, inverses).clip(0, 0.9)
     return found
 
 
-def shared_words(weights: Weights, n_words: npt.NDArray[np.int64], vectors: FloatMatrix) -> FloatMatrix:
+def shared_words(weights: Weights, n_words: npt.NDArray[np.int32], vectors: FloatMatrix) -> FloatMatrix:
     """Return the words' vectors without what they have for themselves: the sums over columns of two or more words."""
     data = np.where(n_words[weights.indices] > 1, weights.data, np.float32(0))
     return replace(weights, data=data).composed(vectors)

@@ -1,4 +1,4 @@
-"""Opening files with any compression, and writing them completely or not at all."""
+"""Opening files with any compression, and writing them completely or not at all; here, or behind URLs."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import gzip
 import io
 import lzma
 import os
+import re
 import secrets
 import shutil
 import sys
@@ -17,12 +18,15 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, cast
+from urllib.parse import unquote
 
 from pbos.errors import FormatError, InputError, MissingExtraError
 
 PathLike = str | os.PathLike[str]
 Line = tuple[int, str]  # its number, from 1, and its text
 
+LOCAL_URL = re.compile(r"file:(?://|(?=/))")  # of the two slashes, a Path keeps one
+REMOTE_URL = re.compile(r"(?!file:)([a-z][a-z0-9+.:-]+?):/+")
 BOM = b"\xef\xbb\xbf"
 MAGIC = {b"\x1f\x8b": "gz", b"BZh": "bz2", b"\xfd7zXZ\x00": "xz", b"\x28\xb5\x2f\xfd": "zst"}
 PARQUET, ARROW = (".parquet", ".pq"), (".arrow", ".feather", ".ipc")
@@ -37,9 +41,67 @@ def is_table(path: PathLike) -> bool:
     return Path(path).suffix in PARQUET + ARROW
 
 
+def is_remote(path: PathLike) -> bool:
+    """Return whether a path is a URL, except for those of local files.
+
+    >>> is_remote("s3://bucket/words.txt"), is_remote("file:///home/words.txt"), is_remote("words.txt")
+    (True, False, False)
+    """
+    return REMOTE_URL.match(os.fspath(path)) is not None
+
+
+def url_of(path: PathLike) -> str:
+    """Return a URL, without a slash at its end.
+
+    >>> url_of(Path("s3://bucket/model/"))  # a Path drops slashes
+    's3://bucket/model'
+    """
+    return REMOTE_URL.sub(r"\1://", os.fspath(path), count=1).rstrip("/")
+
+
+def local(path: PathLike) -> Path:
+    """Return the path of a local file or folder, which may be given as file:///path; other URLs are an error."""
+    if is_remote(path):
+        raise InputError(f"{url_of(path)}: this has to be a path on this machine, not a URL")
+    text = os.fspath(path)
+    return Path(unquote(LOCAL_URL.sub("", text, count=1)) if LOCAL_URL.match(text) else path)
+
+
 def absolute(path: PathLike) -> Path:
     """Return a path from the root, without `.` and `..`; unlike Path.resolve, it does not follow links."""
-    return Path(os.path.abspath(path))  # noqa: PTH100
+    return Path(os.path.abspath(local(path)))  # noqa: PTH100
+
+
+def everywhere(path: PathLike) -> str:
+    """Return a path from the root, or a URL: what means the same to all processes."""
+    return url_of(path) if is_remote(path) else str(absolute(path))
+
+
+def exists(path: PathLike) -> bool:
+    """Return whether there is a file or folder at a path or URL."""
+    if is_remote(path):
+        from pbos import remote
+
+        return remote.exists(path)
+    return local(path).exists()
+
+
+def is_folder(path: PathLike) -> bool:
+    """Return whether there is a folder at a path or URL."""
+    if is_remote(path):
+        from pbos import remote
+
+        return remote.exists(path) and remote.is_folder(path)
+    return local(path).is_dir()
+
+
+def names_in(path: PathLike) -> set[str]:
+    """Return the names of what is in a folder; none if there is no such folder."""
+    if is_remote(path):
+        from pbos import remote
+
+        return remote.names_in(path)
+    return {entry.name for entry in local(path).iterdir()} if local(path).is_dir() else set()
 
 
 # Reading --------------------------------------------------------------------------------------------------------------
@@ -92,13 +154,38 @@ def decoded_lines(lines: Iterable[bytes], place: str) -> Iterator[str]:
             raise InputError(f"{place} {number} is not UTF-8; convert the file first") from None
 
 
+def open_file(path: PathLike) -> io.BufferedReader:
+    """Open a file for reading bytes."""
+    if is_remote(path):
+        from pbos import remote
+
+        return io.BufferedReader(remote.RemoteFile(path), buffer_size=1 << 20)
+    return local(path).open("rb")
+
+
+def size_of(path: PathLike) -> int | None:
+    """Return the size of a file in bytes; None if it can only be read from its start, as from some servers."""
+    with open_file(path) as stream:
+        return stream.seek(0, os.SEEK_END) if stream.seekable() else None
+
+
+def on_disk(path: PathLike) -> Path:
+    """Return the path of a file that can be mapped; a remote one is fetched."""
+    if is_remote(path):
+        from pbos import remote
+
+        folder, name = os.path.split(path)
+        return remote.fetch(folder, name) / name
+    return local(path)
+
+
 @contextmanager
 def open_bytes(path: PathLike) -> Iterator[BinaryIO]:
     """Open a file for reading bytes; gz, bz2, xz and zst are recognized by content, not by name.
 
     Compressed data that is damaged or cut short raises FormatError, at the latest when the end is reached.
     """
-    with Path(path).open("rb") as raw:
+    with open_file(path) as raw:
         kind = compression(raw.peek(6))
         if kind is None:
             yield raw
@@ -173,6 +260,16 @@ class ZstdReader(io.RawIOBase):
 # Writing --------------------------------------------------------------------------------------------------------------
 
 
+def check_target(path: PathLike) -> None:
+    """Raise an error if no file can be written at a path, before any work is done for it."""
+    if is_remote(path):
+        from pbos import remote
+
+        remote.check_writable(path)
+    elif not absolute(path).parent.is_dir():
+        raise InputError(f"{path} cannot be written: its folder does not exist")
+
+
 def sibling(target: Path) -> Path:
     """Return a new, hidden name next to a file or folder, for what is not complete yet."""
     return target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp")
@@ -192,9 +289,16 @@ def errors_about(target: Path) -> Iterator[None]:
 def write_whole(path: PathLike) -> Iterator[BinaryIO]:
     """Write a file that appears only when it is complete: a temporary sibling, synced, then renamed.
 
-    The suffix chooses the compression (.gz, .bz2, .xz, .zst). If the block raises, nothing is left behind.
+    The suffix chooses the compression (.gz, .bz2, .xz, .zst). If the block raises, nothing is left behind. A remote
+    file is written here, and uploaded when it is complete.
     """
-    target = Path(path)
+    if is_remote(path):
+        from pbos import remote
+
+        with remote.uploaded(path) as temporary, write_whole(temporary) as stream:
+            yield stream
+        return
+    target = local(path)
     if target.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(target))
     temporary = sibling(target)
@@ -233,11 +337,20 @@ def compressed(raw: BinaryIO, suffix: str) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def write_whole_folder(target: Path) -> Iterator[Path]:
+def write_whole_folder(path: PathLike, last: str = "") -> Iterator[Path]:
     """Fill a folder that appears only when it is complete: a temporary sibling, synced, then renamed.
 
-    A folder that already exists stays until then. If the block raises, nothing is left behind.
+    A folder that already exists stays until then. If the block raises, nothing is left behind. A remote folder is
+    filled here, then uploaded; the file `last`, without which it is of no use, is uploaded last.
     """
+    if is_remote(path):
+        from pbos import remote
+
+        with remote.uploaded(path, last) as temporary:
+            temporary.mkdir()
+            yield temporary
+        return
+    target = local(path)
     temporary = sibling(target)
     with errors_about(target):
         temporary.mkdir()
@@ -250,6 +363,29 @@ def write_whole_folder(target: Path) -> Iterator[Path]:
         sync(target.parent)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)  # the old folder after an exchange, or an incomplete one
+
+
+@contextmanager
+def lock(folder: Path, busy: str | None = None) -> Iterator[None]:
+    """Make a folder, if it is not there, and keep other processes out of it (not on Windows).
+
+    If another process is in there, wait for it or, if `busy` is given, raise InputError with this message.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    if sys.platform == "win32":
+        yield
+        return
+    import fcntl
+
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | (fcntl.LOCK_NB if busy else 0))
+        except BlockingIOError:
+            raise InputError(busy) from None
+        yield
+    finally:
+        os.close(handle)
 
 
 def put_in_place(temporary: Path, target: Path) -> None:
@@ -274,6 +410,14 @@ def exchange(first: Path, second: Path) -> bool:
     if hasattr(libc, "renamex_np"):  # macOS; 2 = RENAME_SWAP
         return bool(libc.renamex_np(names[0], names[1], 2) == 0)
     return False
+
+
+def reserve(stream: BinaryIO, size: int) -> None:
+    """Make a file as large as it will be; a full disk is an error now, not a crash when the mapped file is filled."""
+    if hasattr(os, "posix_fallocate") and size:
+        os.posix_fallocate(stream.fileno(), 0, size)
+    else:
+        stream.truncate(size)
 
 
 def sync(path: Path) -> None:

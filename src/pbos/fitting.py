@@ -2,30 +2,36 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from pbos.arrays import FloatMatrix
+from pbos.arrays import FloatMatrix, projected, projection, rows_of
 from pbos.confidence import Confidence
-from pbos.evidence import BLOCK, in_full_space, shared_words, unfitted
+from pbos.evidence import mean_and_scale, unfitted
 from pbos.index import SubwordIndex
+from pbos.kernels import columns
+from pbos.pools import Pool, Threads
 from pbos.progress import progress as progress_bar
 from pbos.settings import Preset, Spelling
-from pbos.solvers import Ridge, Solution, sgd
+from pbos.solvers import Own, Ridge, Solution, sgd
 from pbos.subword_vectors import SubwordVectors
 from pbos.subwords import Subwords
 from pbos.text import LEFT, RIGHT, Codes, pack_strings
-from pbos.threads import in_threads
-from pbos.tuning import LAMS, SHARES, Choice, Words, choose, projection, reliabilities, row_cosines, split
-from pbos.weights import Weights
+from pbos.tuning import LAMS, SHARES, Choice, Words, choose, reliabilities, row_cosines, split
+from pbos.weights import Weights, columns_of_same_words, joined
+from pbos.workspace import Workspace
 
 LEAST_HELD_OUT = 100  # words, to fit a confidence to
 LEAST_RANKED = 20_000  # words; with fewer, all are needed, and count the same
 CALIBRATION_DIMS = 100  # enough for the cosines that the confidence is fitted to
-LEAST_WEIGHT = 1e-4  # of a word as a whole; with a smaller one, its vector would be too long
+MANY = 1_000_000  # words; with more, fewer dimensions do
+FEWER_DIMS = 32
+PART = 1 << 17  # words whose weights are computed together, at most
+SMALL_PART = 4096
 
 
 @dataclass(frozen=True)
@@ -37,6 +43,8 @@ class Run:
     threads: int | None = None
     device: Any = None  # of PyTorch; None for the CPU
     progress: bool | None = False
+    pool: Pool = field(default_factory=Threads)
+    work: Workspace = field(default_factory=Workspace)
 
 
 @dataclass(frozen=True)
@@ -63,25 +71,50 @@ def make_system(
     """Return the weights of the training words, and the penalty of each subword vector.
 
     A subword that weighs more because of its position costs more in proportion, so that all vectors are equally likely
-    to be large. Subwords merged into one vector cost the sum. Whole words are not merged: `keep_own_vectors` sets
-    their vectors.
+    to be large. Subwords merged into one vector cost the sum. Whole words are not merged: `Own` sets their vectors.
     """
-    subwords = Subwords(index, run.preset)
-    weights = subwords.weights_of_codes(codes, run.threads).merged()
-    whole = np.full(len(words), -1)
-    if not isinstance(run.preset.own_share, str):
-        whole = subwords.rows_of_whole_words(codes)
+    size = min(max(SMALL_PART, len(words) // (8 * run.pool.size)), PART)
+    places = [slice(first, min(first + size, len(words))) for first in range(0, len(words), size)]
+    subwords = Subwords(index.kept("index", run.work), run.preset)
+    weigh = partial(weigh_words, subwords, codes, not isinstance(run.preset.own_share, str), run.work)
+    weighed = run.pool.map("weigh-words", weigh, places)
+    parts, whole = [part for part, _ in weighed], np.concatenate([whole for _, whole in weighed])
     rows = index.rows
     with_vector = np.flatnonzero(rows >= 0)
     if run.preset.merge:
-        numbers = weights.columns_of_same_words(apart=whole[whole >= 0])
-        weights = weights.renumbered(numbers)
+        numbers = columns_of_same_words(parts, whole[whole >= 0])
         rows[with_vector] = numbers[rows[with_vector]]
         whole = np.where(whole >= 0, numbers[whole], -1)
         index = index.with_rows(rows)
+        merge = partial(merge_columns, run.work.keep("numbers", numbers), run.work)
+        merged = run.pool.map("merge-subwords", merge, list(enumerate(parts)))
+        for part in parts:
+            part.forget(run.work)
+        parts = merged
+    weights = joined(parts, run.work)
+    for part in parts:
+        part.forget(run.work)
     penalty = np.zeros(weights.n_columns)
     np.add.at(penalty, rows[with_vector], position_factors(index, run.preset)[with_vector])
     return System(index, words, weights, penalty, whole, targets, counts)
+
+
+def weigh_words(
+    subwords: Subwords, codes: Codes, own: bool, work: Workspace, some: slice
+) -> tuple[Weights, npt.NDArray[np.int64]]:
+    """Return the weights of some words and, if `own`, the column that each has as a whole; -1 for none."""
+    words = codes.part(some.start, some.stop)
+    weights = subwords.weights_of_codes(words, threads=1).merged()
+    whole = np.full(len(weights), -1)
+    if own:
+        whole = subwords.rows_of_whole_words(words)
+    return weights.kept(f"part-{some.start}", work), whole
+
+
+def merge_columns(numbers: npt.NDArray[np.int32], work: Workspace, part: tuple[int, Weights]) -> Weights:
+    """Return weights with other numbers for their columns."""
+    at, weights = part
+    return weights.renumbered(numbers).kept(f"merged-{at}", work)
 
 
 def position_factors(index: SubwordIndex, spelling: Spelling) -> npt.NDArray[np.float64]:
@@ -103,25 +136,32 @@ def solve(system: System, run: Run) -> tuple[Solution, Confidence | None]:
     if run.preset.solver == "sgd":
         return solve_sgd(system, run), None
     choice, confidence = tune(system, run)
+    reliability = reliabilities(system.counts, choice.share)
+    own = None if isinstance(run.preset.own_share, str) else Own(system.whole, run.preset.own_share)
     with progress_bar("training", system.targets.shape[1], run.progress) as advance:
-        solution = ridge_of(system, choice).solve(
-            system.targets, choice.lam, threads=run.threads, device=run.device, on_slice=advance
+        solution = Ridge(system.weights, system.penalty, reliability, work=run.work).solve(
+            system.targets,
+            choice.lam,
+            iterations=choice.iterations,
+            own=own,
+            pool=run.pool,
+            device=run.device,
+            work=run.work,
+            on_slice=advance,
         )
     solution.report["reliability"] = "even" if choice.share is None else round(choice.share, 4)
     if choice.scores:
         solution.report["tried"] = choice.scores
-    if confidence is not None:
-        reliability = reliabilities(system.counts, choice.share)
-        confidence = in_full_space(confidence, solution.vectors, system.targets, reliability)
-    if not isinstance(run.preset.own_share, str):
-        keep_own_vectors(system, solution.vectors, run.preset.own_share, run.threads)
+    if confidence is not None:  # it was fitted in a projection
+        mean, scale = mean_and_scale(system.targets, np.arange(len(system.words)), reliability)
+        confidence = replace(confidence, mean=mean, scale=np.array([scale], np.float32))
     return solution, confidence
 
 
 def solve_sgd(system: System, run: Run) -> Solution:
     """Find the subword vectors by stochastic gradient descent."""
     recipe = run.preset
-    with progress_bar("training", recipe.epochs, run.progress) as advance:
+    with progress_bar("training", system.targets.shape[1], run.progress) as advance:
         return sgd(
             system.weights,
             system.targets,
@@ -129,14 +169,10 @@ def solve_sgd(system: System, run: Run) -> Solution:
             lr=recipe.lr,
             seed=run.seed,
             unit_length=recipe.unit_length,
-            threads=run.threads,
-            on_epoch=lambda epoch, loss: advance(1, note=f"epoch {epoch}, loss {loss:.3g}"),
+            pool=run.pool,
+            work=run.work,
+            on_slice=advance,
         )
-
-
-def ridge_of(system: System, choice: Choice) -> Ridge:
-    """Return the ridge regression of a system."""
-    return Ridge(system.weights, system.penalty, reliabilities(system.counts, choice.share))
 
 
 # -- held-out words ----------------------------------------------------------------------------------------------------
@@ -144,6 +180,17 @@ def ridge_of(system: System, choice: Choice) -> Ridge:
 
 def tune(system: System, run: Run) -> tuple[Choice, Confidence | None]:
     """Choose lam and reliability on held-out words, and fit the confidence to them."""
+    found = run.work.step("tuned", lambda: as_plain(*tune_now(system, run)))
+    return Choice(*found["choice"]), Confidence.of_tensors(found)
+
+
+def as_plain(choice: Choice, confidence: Confidence | None) -> dict[str, Any]:
+    """Return arrays and plain data."""
+    return {"choice": list(choice), **({} if confidence is None else confidence.tensors())}
+
+
+def tune_now(system: System, run: Run) -> tuple[Choice, Confidence | None]:
+    """Do what `tune` does."""
     recipe = run.preset
     lams = LAMS if isinstance(recipe.lam, str) else (recipe.lam,)
     shares: tuple[float | None, ...] = (None,)
@@ -154,89 +201,68 @@ def tune(system: System, run: Run) -> tuple[Choice, Confidence | None]:
     if len(lams) == len(shares) == 1 and not recipe.confidence:
         return Choice(lams[0], shares[0], {}), None
     hidden = split(len(system.words), run.seed)
-    kept = without(system, hidden)
+    kept = Words(system.weights, system.targets, system.counts, np.flatnonzero(~hidden))
     rows = np.flatnonzero(hidden)
     words = [system.words[row] for row in rows]
-    weights = Subwords(kept.index, recipe, None, pack_strings(kept.words)).weights(words, run.threads)
-    held_out = Words(weights, system.targets[rows], system.counts[rows])
+    subwords = without(system, kept.rows, recipe)
+    weights = subwords.weights(words, run.threads)
+    held_out = Words(weights, rows_of(system.targets, rows), system.counts[rows])
     with progress_bar("choosing lam", None, run.progress) as advance:
         choice = choose(
-            Words(kept.weights, kept.targets, kept.counts),
+            kept,
             held_out,
             system.penalty,
             lams=lams,
             shares=shares,
             seed=run.seed,
-            threads=run.threads,
+            pool=run.pool,
             device=run.device,
+            work=run.work,
             on_try=lambda name, score: advance(1, note=f"lam {name}, cosine {score:.4f}"),
         )
         if not recipe.confidence or rows.size < LEAST_HELD_OUT:
             return choice, None
-        return choice, calibrate(kept, words, held_out, choice, run)
+        return choice, calibrate(kept, system.penalty, subwords, words, held_out, choice, run)
 
 
-def without(system: System, hidden: npt.NDArray[np.bool_]) -> System:
-    """Return the system without some words; subwords that only these have lose their vectors."""
-    kept = np.flatnonzero(~hidden)
-    weights = system.weights.take(kept)
-    seen = np.bincount(weights.indices, minlength=weights.n_columns) > 0
+def without(system: System, kept: npt.NDArray[np.int64], recipe: Preset) -> Subwords:
+    """Return the subwords of some of the words: those that only others have lose their vectors."""
+    weights = system.weights
+    seen = columns.count_rows(weights.indptr, weights.indices, weights.data, kept, weights.n_columns) > 0
     rows = system.index.rows
     index = system.index.with_rows(np.where((rows >= 0) & seen[rows], rows, np.int32(-1)))
-    words = [system.words[row] for row in kept]
-    return System(index, words, weights, system.penalty, system.whole[kept], system.targets[kept], system.counts[kept])
+    return Subwords(index, recipe, None, pack_strings([system.words[row] for row in kept]))
 
 
-def calibrate(kept: System, words: list[str], held_out: Words, choice: Choice, run: Run) -> Confidence:
+def calibrate(
+    kept: Words,
+    penalty: npt.NDArray[np.float64],
+    subwords: Subwords,
+    words: list[str],
+    held_out: Words,
+    choice: Choice,
+    run: Run,
+) -> Confidence:
     """Fit a confidence to the cosines of held-out words, as a model of the other words composes them."""
-    directions = projection(held_out.targets.shape[1], CALIBRATION_DIMS, run.seed)
-    kept = replace(kept, targets=kept.targets @ directions)
-    solution = ridge_of(kept, choice).solve(kept.targets, choice.lam, threads=run.threads, device=run.device)
+    dims = CALIBRATION_DIMS if len(kept.rows) <= MANY else FEWER_DIMS
+    directions = projection(held_out.targets.shape[1], dims, run.seed)
+    kept = kept._replace(targets=run.work.keep("calibration.targets", projected(kept.targets, directions)))
+    reliability = kept.reliabilities(choice.share)
+    ridge = Ridge(kept.weights, penalty, reliability, kept.some, run.work)
+    solution = ridge.solve(kept.targets, choice.lam, iterations=choice.iterations, pool=run.pool, device=run.device)
     evidence = unfitted(
-        kept.weights,
+        kept,
         solution.vectors,
-        kept.targets,
-        kept.counts,
         lam=choice.lam,
-        penalty=kept.penalty,
-        reliability=reliabilities(kept.counts, choice.share),
+        penalty=penalty,
+        reliability=reliability,
+        pool=run.pool,
         threads=run.threads,
         device=run.device,
+        work=run.work,
     )
     vectors = SubwordVectors.of(solution.vectors)
-    subwords = Subwords(kept.index, run.preset, vectors.lengths, pack_strings(kept.words))
+    subwords = Subwords(subwords.index, run.preset, vectors.lengths, subwords._packed_words)
     features = subwords.features(words, vectors, evidence, run.threads)
-    return evidence.fitted(
-        features, row_cosines(held_out.weights.composed(solution.vectors), held_out.targets @ directions)
-    )
-
-
-# -- training words ----------------------------------------------------------------------------------------------------
-
-
-def keep_own_vectors(system: System, vectors: FloatMatrix, share: float, threads: int | None = None) -> None:
-    """Let each training word keep a share of its own vector, by changing the vector that only the whole word has.
-
-    With s composed of the subwords that the word shares with others, and v given, the word gets s + share * (v - s).
-    So the share of known words does not depend on lam, which is best for unseen words. A word that is a part of other
-    training words, as `car` is of `car-bomb`, has no vector for itself alone; it stays as it is. A word that shares
-    nothing with others gets v.
-    """
-    weights = system.weights
-    n_words = np.bincount(weights.indices, minlength=weights.n_columns)
-    words = np.repeat(np.arange(len(weights)), np.diff(weights.indptr))
-    own = (weights.indices == system.whole[words]) & (weights.data > LEAST_WEIGHT) & (n_words[weights.indices] == 1)
-    alone, own_weights = words[own], weights.data[own, None]
-    vectors[system.whole[alone]] = 0
-
-    def write_block(first: int) -> None:
-        block = slice(first, first + BLOCK)
-        rows = alone[block]
-        some = weights.take(rows)
-        composed, shared = some.composed(vectors), shared_words(some, n_words, vectors)
-        given = system.targets[rows]
-        shares = np.where(shared.any(axis=1), np.float32(share), np.float32(1))[:, None]
-        wanted = shared + shares * (given - shared)
-        vectors[system.whole[rows]] = (wanted - composed) / own_weights[block]
-
-    in_threads(write_block, range(0, alone.size, BLOCK), threads)
+    composed = held_out.weights.composed(solution.vectors)
+    return evidence.fitted(features, row_cosines(composed, projected(held_out.targets, directions)))

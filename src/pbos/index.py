@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,8 +15,11 @@ from pbos.errors import InputError, ModelError
 from pbos.kernels import counting, trie
 from pbos.kernels.machine import LINE
 from pbos.kernels.trie import NO_ROW, WINDOW, IndexArrays, Nodes
+from pbos.pools import Pool, Threads
 from pbos.text import BOUNDARIES, LEFT, RIGHT, Codes
+from pbos.workspace import Workspace
 
+PART = 1 << 20  # words counted together; a fixed number, so that sums do not depend on where they are computed
 PROB_RANGE = 1e-12  # the lowest probability level, relative to the highest; EM brings most subwords below it
 
 
@@ -127,6 +131,16 @@ class SubwordIndex:
     def n_vectors(self) -> int:
         """The number of vectors that the rows refer to."""
         return int(self.rows.max()) + 1
+
+    def kept(self, name: str, work: Workspace) -> SubwordIndex:
+        """Return the same index in files, if the workspace has a folder."""
+        arrays = (work.keep(f"{name}.{field}", array) for field, array in self.arrays._asdict().items())
+        return SubwordIndex(IndexArrays(*arrays))
+
+    def forget(self, work: Workspace) -> None:
+        """Remove its files."""
+        for array in self.arrays:
+            work.forget(array)
 
     def with_probs(self, probs: npt.NDArray[np.float32]) -> SubwordIndex:
         """Return the index with other probabilities, as float32."""
@@ -270,6 +284,25 @@ def unpack_rows(packed: npt.NDArray[np.uint8]) -> npt.NDArray[np.int32]:
     return numbers.view("<u4")[:, 0].astype(np.int32) - 1
 
 
+class SubwordCounts(NamedTuple):
+    """The subwords of some words, as a trie in level order with its root."""
+
+    labels: npt.NDArray[Any]  # the last letter, as a position in the alphabet of all words
+    children: npt.NDArray[np.int32]  # how many children the node has
+    sums: npt.NDArray[np.float64]  # of the counts of words, over all occurrences
+    n_words: npt.NDArray[np.int32]  # how many words contain it
+    is_target: npt.NDArray[np.bool_]  # whether a word that has a vector does
+
+    def kept(self, name: str, work: Workspace) -> SubwordCounts:
+        """Return the same in files, if the workspace has a folder."""
+        return SubwordCounts(*(work.keep(f"{name}.{field}", array) for field, array in self._asdict().items()))
+
+    def forget(self, work: Workspace) -> None:
+        """Remove its files."""
+        for array in self:
+            work.forget(array)
+
+
 def count_subwords(
     words: Codes,
     counts: npt.NDArray[np.float64],
@@ -279,6 +312,8 @@ def count_subwords(
     max_len: int | None = None,
     min_prob_words: int = 1,
     boundaries: bool = False,
+    pool: Pool | None = None,
+    work: Workspace | None = None,
 ) -> SubwordIndex:
     """Count the substrings of words and index them.
 
@@ -291,6 +326,8 @@ def count_subwords(
         min_prob_words: Words that must contain a subword for it to have a probability. Single characters always have
             one, so that every word can be spelled.
         boundaries: Whether the words have boundary marks.
+        pool: Where parts of the words are counted.
+        work: Where to keep what was counted.
 
     >>> from pbos.settings import Spelling
     >>> from pbos.text import encode
@@ -298,44 +335,113 @@ def count_subwords(
     >>> {subword: round(6 * p) for subword, p in zip(index.strings(), index.probs[1:].tolist())}
     {'a': 2, 'b': 1, 'ab': 1, 'ba': 1, 'aba': 1}
     """
-    alphabet, text = as_text(words)
-    levels = list(levels_of(text, alphabet.size, words.offsets, counts, is_target, max_len))
-    if levels:
-        for level in levels[: min_len - 1]:
-            level.has_vector[:] = False
-        if boundaries:
-            drop_marks(levels, np.isin(alphabet, [ord(mark) for mark in BOUNDARIES]))
-        for level in levels[1:] if min_prob_words > 1 else ():
-            level.sums[level.n_words < min_prob_words] = 0
-
-    has_vector = np.concatenate([[False], *(level.has_vector for level in levels)])
-    childless = np.zeros(levels[-1].labels.size if levels else 1, np.int32)
-    children = np.concatenate([*(level.parents_children for level in levels), childless])
+    pool, work = pool or Threads(), work or Workspace()
+    n_words = words.offsets.size - 1
+    alphabet = characters_of(words.codes)
+    counts, is_target = work.keep("counts", counts), work.keep("is_target", is_target)
+    count = partial(count_part, words, counts, is_target, alphabet, max_len, work)
+    found = pool.map("count-subwords", count, range(0, max(n_words, 1), PART))
+    while len(found) > 1:  # in pairs, so that sums are the same wherever they are computed
+        pairs = [(f"merged-{len(found)}-{at}", found[at : at + 2]) for at in range(0, len(found), 2)]
+        merged = pool.map("merge-subword-counts", partial(merge_counts, work), pairs)
+        for part in found[: 2 * (len(found) // 2)]:
+            part.forget(work)
+        found = merged
+    labels, children, sums, n_words_with, has_vector = found[0]
+    lengths = lengths_of(children, alphabet.size)
+    has_vector = has_vector & (lengths >= min_len)
+    if boundaries:
+        drop_marks(has_vector, labels, children, np.isin(alphabet, [ord(mark) for mark in BOUNDARIES]))
+    if min_prob_words > 1:
+        sums = np.where((n_words_with >= min_prob_words) | (lengths == 1), sums, 0)
+    children = children.copy()
     children[0] = 0
-    return SubwordIndex.of(
+    index = SubwordIndex.of(
         alphabet,
-        np.concatenate([np.zeros(1, np.uint8), *(level.labels for level in levels)]),
+        labels,
         children,
-        probabilities(np.concatenate([[0.0], *(level.sums for level in levels)])),
+        probabilities(sums),
         np.where(has_vector, np.cumsum(has_vector, dtype=np.int32) - 1, np.int32(NO_ROW)),
     )
+    found[0].forget(work)
+    return index
 
 
-def drop_marks(levels: list[Level], is_mark: npt.NDArray[np.bool_]) -> None:
+def characters_of(codes: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
+    """Return the distinct characters of words, ascending."""
+    seen = np.zeros(int(codes.max(initial=0)) + 1, np.bool_)
+    seen[codes] = True
+    return np.flatnonzero(seen).astype(np.uint32)
+
+
+def lengths_of(children: npt.NDArray[np.int32], n_letters: int) -> npt.NDArray[np.uint8]:
+    """Return the length of each node of a trie in level order, 255 if it is longer."""
+    lengths = np.zeros(children.size, np.uint8)
+    first, last, length = 1, 1 + n_letters, 1
+    while first < last:
+        lengths[first:last] = min(length, 255)
+        first, last, length = last, last + int(children[first:last].sum(dtype=np.int64)), length + 1
+    return lengths
+
+
+def drop_marks(
+    has_vector: npt.NDArray[np.bool_],
+    labels: npt.NDArray[Any],
+    children: npt.NDArray[np.int32],
+    is_mark: npt.NDArray[np.bool_],
+) -> None:
     """Give no vector to subwords that are only marks (`<`, `>`, `><`): they carry no meaning."""
-    levels[0].has_vector[is_mark] = False
-    for pairs in levels[1:2]:
-        first = np.repeat(is_mark, pairs.parents_children)
-        pairs.has_vector[first & is_mark[pairs.labels]] = False
+    letters = slice(1, 1 + is_mark.size)
+    has_vector[letters][is_mark] = False
+    first = np.repeat(is_mark, children[letters])  # whether the first letter of each pair is a mark
+    pairs = slice(letters.stop, letters.stop + first.size)
+    has_vector[pairs][first & is_mark[labels[pairs]]] = False
 
 
-def as_text(words: Codes) -> tuple[npt.NDArray[np.uint32], npt.NDArray[Any]]:
-    """Return the characters of words, ascending, and the words as one text of letters (see `kernels.counting`)."""
-    seen = np.zeros(int(words.codes.max(initial=0)) + 1, np.bool_)
-    seen[words.codes] = True
-    alphabet = np.flatnonzero(seen)
-    numbers = np.cumsum(seen).astype(np.min_scalar_type(alphabet.size))
-    return alphabet.astype(np.uint32), counting.as_one_text(*words, numbers)
+def count_part(
+    words: Codes,
+    counts: npt.NDArray[np.float64],
+    is_target: npt.NDArray[np.bool_],
+    alphabet: npt.NDArray[np.uint32],
+    max_len: int | None,
+    work: Workspace,
+    first: int,
+) -> SubwordCounts:
+    """Count the substrings of `PART` words."""
+    some = slice(first, min(first + PART, words.offsets.size - 1))
+    part = words.part(some.start, some.stop)
+    letters = characters_of(part.codes)
+    numbers = np.zeros(int(letters.max(initial=0)) + 1, np.min_scalar_type(letters.size))
+    numbers[letters] = np.arange(1, letters.size + 1)
+    text = counting.as_one_text(*part, numbers)
+    levels = list(levels_of(text, letters.size, part.offsets, counts[some], is_target[some], max_len))
+    places = np.searchsorted(alphabet, letters).astype(np.min_scalar_type(alphabet.size))
+    childless = np.zeros(levels[-1].labels.size if levels else 1, np.int32)
+    return SubwordCounts(
+        np.concatenate([np.zeros(1, places.dtype), *(places[level.labels] for level in levels)]),
+        np.concatenate([*(level.parents_children for level in levels), childless]),
+        np.concatenate([[0.0], *(level.sums for level in levels)]),
+        np.concatenate([np.zeros(1, np.int32), *(level.n_words for level in levels)]),
+        np.concatenate([[False], *(level.has_vector for level in levels)]),
+    ).kept(f"counted-{first}", work)
+
+
+def merge_counts(work: Workspace, named: tuple[str, list[SubwordCounts]]) -> SubwordCounts:
+    """Add up what was counted in two parts of the words; a part without a partner stays as it is."""
+    name, pair = named
+    if len(pair) == 1:
+        return pair[0]
+    left, right = pair
+    places, labels, children = counting.merge_tries(left.labels, left.children, right.labels, right.children)
+
+    def added(field: str) -> npt.NDArray[Any]:
+        total = np.zeros(labels.size, getattr(left, field).dtype)
+        for part, place in zip(pair, places, strict=True):
+            known = place >= 0
+            total[known] += getattr(part, field)[place[known]]
+        return total
+
+    return SubwordCounts(labels, children, added("sums"), added("n_words"), added("is_target")).kept(name, work)
 
 
 def levels_of(

@@ -17,7 +17,7 @@ from pbos.corpus.sources import Source, source_of
 from pbos.corpus.vectors import n_steps, word_vectors
 from pbos.counts import WordCounts
 from pbos.errors import InputError, whole_number
-from pbos.files import absolute
+from pbos.files import absolute, check_target
 from pbos.model import Model
 from pbos.progress import progress as progress_bar
 from pbos.settings import DTYPES, Preset, check_choice
@@ -61,8 +61,8 @@ def learn(
     a model on these.
 
     Args:
-        text: Files (a path, a pattern such as "texts/*.txt.gz", or a list of Path), sentences (an iterable or column of
-            str), or lists of tokens. Words near each other count only within a line, or a sentence. Also
+        text: Files (a path, a URL, a pattern such as "texts/*.txt.gz", or a list of Path), sentences (an iterable or
+            column of str), or lists of tokens. Words near each other count only within a line, or a sentence. Also
             Cooccurrences, to learn from these again; then arguments about counting have no effect.
         column: The column of Parquet and Arrow files that has the text; None for the only one of strings.
         dims: The number of dimensions.
@@ -146,10 +146,10 @@ def check_options(
     if (add or resume) and cooccurrences is None:
         raise InputError(f"{'add' if add else 'resume'} needs the folder of co-occurrences; pass cooccurrences=FOLDER")
     if vectors is not None:
-        choose_format(Path(vectors), None)
-    for path in (vectors, counts, cooccurrences):
-        if path is not None and not absolute(path).parent.is_dir():
-            raise InputError(f"{path} cannot be written: its folder does not exist")
+        choose_format(vectors, None)
+    for path in (vectors, counts, cooccurrences and absolute(cooccurrences)):
+        if path is not None:
+            check_target(path)
     check_choice("dtype", dtype, DTYPES)
     others = inspect.signature(train).parameters
     settings = {name: value for name, value in training.items() if name not in others}

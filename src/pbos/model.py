@@ -402,7 +402,7 @@ class Model(Segmenter):
         """Save to a folder, completely or not at all; a model that is already there is replaced in one step.
 
         Args:
-            path: The folder.
+            path: The folder; or its URL, where a model is replaced in several steps (see docs/files.md).
             card: The text of its README.md; None for one made from `info`.
         """
         content, offsets = self._packed_words
@@ -421,18 +421,23 @@ class Model(Segmenter):
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Model:
-        """Load a model folder by mapping it into memory."""
+        """Load a model folder, or the copy of a remote one, by mapping it into memory."""
         tensors, config = storage.load_folder(path)
         if "subword_vectors" not in tensors:
             raise ModelError(f"{path} is a segmenter, which has no vectors; load it with pbos.Segmenter.load")
+        return cls.of_tensors(tensors, storage.spelling_of(path, config), config.get("info") or {})
+
+    @classmethod
+    def of_tensors(cls, tensors: storage.Tensors, spelling: Spelling, info: dict[str, Any]) -> Model:
+        """Make a model of the tensors in a model file."""
         scales, norms = tensors.get("subword_scales"), tensors.get("subword_norms")
         return Model(
             storage.index_of(tensors),
-            storage.spelling_of(path, config),
+            spelling,
             SubwordVectors(tensors["subword_vectors"], scales, norms),
             (tensors["words.bytes"], tensors["words.offsets"]),
             tensors.get("target_vectors"),
-            config.get("info") or {},
+            info,
             Confidence.of_tensors(tensors),
         )
 
@@ -486,6 +491,8 @@ model["unfriendliest"]
 
 def load(path: str | PathLike[str] | None = None) -> Model:
     """Load a model folder by mapping it into memory; without a path, the English model that comes with pbos.
+
+    The path may be a URL such as "s3://bucket/model". Then the model is copied to a cache, once.
 
     >>> model = load()
     >>> model["unfriendliest"].dtype

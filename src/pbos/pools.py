@@ -10,6 +10,8 @@ from pbos.threads import in_threads, thread_count
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+SPARE = 2  # the share of memory, one of so many, that parts may use for their arrays; the rest is for all else
+PLENTY = 6 << 30  # bytes for the arrays of all parts, unless less memory is asked for
 
 
 class Pool(Protocol):
@@ -20,9 +22,11 @@ class Pool(Protocol):
 
     Attributes:
         size: How many parts run at the same time.
+        memory: What each of them may use for its own arrays, in bytes.
     """
 
     size: int
+    memory: int
 
     def map(
         self,
@@ -30,6 +34,7 @@ class Pool(Protocol):
         function: Callable[[Item], Result],
         items: Iterable[Item],
         on_done: Callable[[Result], None] = lambda result: None,
+        memory: int = 0,
     ) -> list[Result]:
         """Apply a function to items; results come in the order of the items.
 
@@ -38,6 +43,7 @@ class Pool(Protocol):
             function: The function. It is sent to other processes, so it must not hold large arrays, except mapped ones.
             items: The items, small ones likewise.
             on_done: Called with each result when it is there, in any order.
+            memory: What a part needs, in bytes, if that may be more than `memory`: then fewer run at the same time.
         """
         ...
 
@@ -45,8 +51,9 @@ class Pool(Protocol):
 class Threads:
     """The pool of this process."""
 
-    def __init__(self, threads: int | None = None) -> None:
+    def __init__(self, threads: int | None = None, memory: int | None = None) -> None:
         self.size = thread_count(threads)
+        self.memory = (PLENTY if memory is None else memory // SPARE) // self.size
 
     def map(
         self,
@@ -54,6 +61,7 @@ class Threads:
         function: Callable[[Item], Result],
         items: Iterable[Item],
         on_done: Callable[[Result], None] = lambda result: None,
+        memory: int = 0,
     ) -> list[Result]:
         """Apply a function to items, on threads.
 
@@ -66,14 +74,15 @@ class Threads:
             on_done(result)
             return result
 
-        return in_threads(run, items, self.size)
+        fewer = self.size * self.memory // max(memory, 1)
+        return in_threads(run, items, max(1, min(self.size, fewer)))
 
 
 @contextmanager
-def pool_of(scheduler: str | Any = None, threads: int | None = None) -> Iterator[Pool]:
+def pool_of(scheduler: str | Any = None, threads: int | None = None, memory: int | None = None) -> Iterator[Pool]:
     """Open a pool: the threads of this process if `scheduler` is None, otherwise as for `pbos.cluster.connect`."""
     if scheduler is None:
-        yield Threads(threads)
+        yield Threads(threads, memory)
         return
     from pbos.cluster import connect  # here, because it is an extra
 

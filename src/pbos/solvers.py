@@ -4,27 +4,32 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from pbos.arrays import FloatMatrix
+from pbos.arrays import FloatMatrix, projected, projection
 from pbos.errors import InputError
 from pbos.kernels import columns
 from pbos.kernels.compose import compose
 from pbos.kernels.machine import LINE, LINE_FLOATS
 from pbos.kernels.ridge import conjugate_gradients
 from pbos.kernels.sgd import sgd_epoch
-from pbos.threads import in_threads, thread_count
+from pbos.pools import Pool, Threads
 from pbos.weights import Weights
+from pbos.workspace import Workspace, filled
 
 if TYPE_CHECKING:
     from pbos import gpu
 
 SLICE = 64  # dimensions solved together, at most: a few cache lines per vector
-SLICE_BYTES = 3 << 30  # fewer dimensions if they would need more memory than this
+FEW = 32  # so few dimensions are solved until all of them are done
+LEAST_WEIGHT = 1e-4  # of a word as a whole; with a smaller one, its vector would be too long
+NONE = np.zeros(0, np.float32)
+PROBE = 8  # directions in which the number of iterations is found
 SLICE_LINES = 4  # for SGD: cache lines of a vector trained together, at most
 
 
@@ -32,8 +37,15 @@ SLICE_LINES = 4  # for SGD: cache lines of a vector trained together, at most
 class Solution:
     """Subword vectors, and the solver's report as plain data."""
 
-    vectors: FloatMatrix  # (n_subwords, dims)
+    vectors: Any  # (n_subwords, dims): an array, or Slices
     report: dict[str, Any]
+
+
+class Own(NamedTuple):
+    """How much of its own vector a word keeps, see `Ridge.solve`."""
+
+    whole: npt.NDArray[np.int64]  # the column that each word has as a whole, -1 for none
+    share: float
 
 
 def sgd(
@@ -44,13 +56,14 @@ def sgd(
     lr: float,
     seed: int,
     unit_length: bool = False,
-    threads: int | None = None,
-    on_epoch: Callable[[int, float], None] = lambda epoch, loss: None,
+    pool: Pool | None = None,
+    work: Workspace | None = None,
+    on_slice: Callable[[int], None] = lambda dims: None,
 ) -> Solution:
     """Minimize the squared error of words = weights @ vectors by plain SGD, one word at a time, from zero.
 
     Epoch e (from 0) takes the words in a new random order with the rate lr / sqrt(1 + e). The result is the same bit
-    for bit for any number of threads, because each trains its own dimensions. `unit_length` (PBoS-n) couples the
+    for bit however the dimensions are divided, because each is trained on its own. `unit_length` (PBoS-n) couples the
     dimensions, so it runs on one thread. The report has the mean squared error per component of each epoch.
 
     Weights below 3e-6 of the largest in their row are dropped, which saves an eighth of the work with PBoS. On 100,000
@@ -64,54 +77,54 @@ def sgd(
         lr: The learning rate of the first epoch.
         seed: Determines the order of the words.
         unit_length: Scale subword vectors to length 1 before summing them.
-        threads: The number of threads; None for one per core.
-        on_epoch: Called with the epoch (from 1) and its loss.
+        pool: Where slices of the dimensions are trained; by default on all cores.
+        work: Where to keep the vectors.
+        on_slice: Called with a number of dimensions when they are done.
     """
+    pool, work = pool or Threads(), work or Workspace()
+    dims = targets.shape[1]
     if unit_length:
-        threads, n_columns = 1, weights.n_columns
-        matrix = (weights.indptr, weights.indices, weights.data)
+        matrix = weights.indptr, weights.indices, weights.data
+        n_columns = n_shared = weights.n_columns
+        new_column, factor = np.arange(n_columns, dtype=np.int32), np.ones(n_columns, np.float32)
+        slices = [slice(0, dims)]
     else:
-        *matrix, n_columns, _, new_column, factor = columns.merge_private_columns(
+        *matrix, n_columns, n_shared, new_column, factor = columns.merge_private_columns(
             *columns.without_negligible(weights.indptr, weights.indices, weights.data), weights.n_columns
         )
-    dims = targets.shape[1]
-    slices = [slice(0, dims)] if unit_length else slices_of(dims, thread_count(threads))
-    target_slices = [line_aligned(len(weights), part.stop - part.start) for part in slices]
-    vector_slices = [line_aligned(n_columns, part.stop - part.start) for part in slices]
-    for part, some in zip(slices, target_slices, strict=True):
-        some[:, : part.stop - part.start] = targets[:, part]
+        bytes_per_line = LINE * (n_columns + weights.n_columns + 2 * len(weights))
+        slices = slices_of(dims, pool.size, pool.memory // bytes_per_line)
+    arrays: list[npt.NDArray[Any]] = [*matrix, new_column, factor]
+    indptr, indices, data, new_column, factor = (work.keep(f"sgd.{at}", array) for at, array in enumerate(arrays))
 
-    random = np.random.default_rng(seed)
-    losses: list[float] = []
-    for epoch in range(epochs):
-        order = random.permutation(len(weights))
-        rate = np.float32(lr / np.sqrt(1 + epoch))
+    def train_slice(some: slice) -> dict[str, Any]:
+        size = some.stop - some.start
+        given, trained = line_aligned(len(weights), size), line_aligned(n_columns, size)
+        given[:, :size] = targets[:, some]
+        random = np.random.default_rng(seed)
+        losses = []
+        for epoch in range(epochs):
+            order = random.permutation(len(weights))
+            rate = np.float32(lr / np.sqrt(1 + epoch))
+            loss = sgd_epoch(indptr, indices, data, given, trained, order, rate, unit_length)
+            losses.append(loss[:size].tolist())
+        vectors = np.empty((weights.n_columns, size), np.float32)
+        columns.split_columns(trained[:n_shared], trained[n_shared:], new_column, factor, vectors)
+        return {"vectors": vectors, "losses": losses}
 
-        def train_slice(i: int, order: npt.NDArray[np.int64] = order, rate: np.float32 = rate) -> Any:
-            return sgd_epoch(*matrix, target_slices[i], vector_slices[i], order, rate, unit_length)
-
-        per_dim = np.concatenate(in_threads(train_slice, range(len(slices)), threads))
-        losses.append(float(per_dim.sum() / max(targets.size, 1)))
-        on_epoch(epoch + 1, losses[-1])
-    if not np.isfinite(losses[-1]):
-        raise InputError(f"training diverged (loss {losses[-1]}); use a smaller lr than {lr}")
-
-    report = {"losses": [float(f"{loss:.6g}") for loss in losses]}
-    if unit_length:
-        return Solution(np.ascontiguousarray(vector_slices[0][:, :dims]), report)
-    vectors = np.empty((weights.n_columns, dims), np.float32)
-
-    def finish(i: int) -> None:
-        columns.split_columns(vector_slices[i], new_column, factor, vectors[:, slices[i]])
-
-    in_threads(finish, range(len(slices)), threads)
-    return Solution(vectors, report)
+    shape = weights.n_columns, dims
+    vectors, parts = filled(work, shape, slices, train_slice, "train-dimensions", pool, 0, on_slice)
+    losses = np.concatenate([np.reshape(part["losses"], (epochs, -1)) for part in parts], axis=1)
+    means = (losses.sum(axis=1) / max(targets.size, 1)).tolist()
+    if not np.isfinite(means[-1]):
+        raise InputError(f"training diverged (loss {means[-1]}); use a smaller lr than {lr}")
+    return Solution(vectors, {"losses": [float(f"{loss:.6g}") for loss in means]})
 
 
-def slices_of(dims: int, threads: int) -> list[slice]:
-    """Cut the dimensions into slices of whole cache lines, the same number for each thread."""
-    lines = -(-dims // LINE_FLOATS)
-    n_slices = min(lines, threads * -(-lines // (threads * SLICE_LINES)))
+def slices_of(dims: int, parts: int, most: int) -> list[slice]:
+    """Cut the dimensions into slices of at most `most` cache lines, the same number for each of the parts."""
+    lines, most = -(-dims // LINE_FLOATS), max(1, min(most, SLICE_LINES))
+    n_slices = min(lines, parts * -(-lines // (parts * most)))
     bounds = LINE_FLOATS * np.linspace(0, lines, n_slices + 1).astype(int)
     return [slice(int(start), min(int(end), dims)) for start, end in itertools.pairwise(bounds)]
 
@@ -140,6 +153,8 @@ class Ridge:
         weights: Weights,
         penalty: npt.NDArray[np.floating[Any]] | None = None,
         reliability: npt.NDArray[np.floating[Any]] | None = None,
+        rows: npt.NDArray[np.int64] | None = None,
+        work: Workspace | None = None,
     ) -> None:
         """Prepare the equations.
 
@@ -147,27 +162,30 @@ class Ridge:
             weights: The weights of the training words, each column at most once per row.
             penalty: The penalty of each column's vector, above 0; None for 1.
             reliability: How much each word counts, above 0; None for 1.
+            rows: Which words to use; None for all.
+            work: Where to keep the equations.
         """
-        self._order = order_of_words(weights)
-        weights = weights.take(self._order)
-        self._roots = None  # of the reliabilities: rows and targets are multiplied by them
+        work = work or Workspace()
+        rows = np.arange(len(weights)) if rows is None else rows
+        self._weights, self._order = weights, rows[order_of_words(weights, rows)]
+        self._roots = NONE  # of the reliabilities: rows and targets are multiplied by them
         if reliability is not None:
-            self._roots = np.sqrt(reliability[self._order]).astype(np.float32)[:, None]
-            weights = weights.scaled(self._roots[:, 0])
+            self._roots = np.sqrt(reliability[self._order]).astype(np.float32)
         self._scale = np.ones(weights.n_columns, np.float32)
         if penalty is not None:
             self._scale = (1 / np.sqrt(penalty)).astype(np.float32)
-        data = weights.data * self._scale[weights.indices]
-        indptr, indices, data, _, self._n_shared, self._new_column, self._factor = columns.merge_private_columns(
-            weights.indptr, weights.indices, data, weights.n_columns
-        )
-        shared = indices < self._n_shared
-        words = np.repeat(np.arange(len(weights)), np.diff(indptr))
-        self._private_words = words[~shared]  # private columns are in the order of their words
-        self._private = np.zeros(len(weights), np.float32)
-        self._private[self._private_words] = data[~shared]
-        sizes = np.bincount(words[shared], minlength=len(weights))
-        self._rows = np.concatenate([[0], np.cumsum(sizes)]), indices[shared], data[shared]
+        matrix = weights.indptr, weights.indices, weights.data, self._order
+        self._n_rows = columns.count_rows(*matrix, weights.n_columns)
+        scaling = self._roots, self._scale, self._n_rows
+        indptr, self._private, self._new_column, self._factor = columns.private_columns(*matrix, *scaling)
+        self._n_shared = int((self._n_rows != 1).sum())
+        indices = work.empty("rows.indices", (int(indptr[-1]),), np.int32)
+        data = work.empty("rows.data", indices.shape, np.float32)
+        columns.write_shared_columns(*matrix, *scaling, self._new_column, indices, data)
+        self._rows = work.keep("rows.indptr", indptr), indices, data
+        names = ("_order", "_roots", "_scale", "_n_rows", "_private", "_new_column", "_factor")
+        for name in names if work.folder is not None else ():  # so that they are not sent with every part of a job
+            setattr(self, name, work.keep(f"rows{name}", getattr(self, name)))
         self._on_device: gpu.DeviceRidge | None = None  # the equations on the last device used
 
     def solve(
@@ -177,87 +195,159 @@ class Ridge:
         *,
         tolerance: float = 0.02,
         max_iterations: int = 100,
-        threads: int | None = None,
+        iterations: int | None = None,
+        own: Own | None = None,
+        only: npt.NDArray[np.integer[Any]] | None = None,
+        pool: Pool | None = None,
         device: Any = None,
+        work: Workspace | None = None,
         on_slice: Callable[[int], None] = lambda dims: None,
     ) -> Solution:
-        """Return the vectors; the same bit for bit for any number of threads, as each solves its own dimensions.
+        """Return the vectors; the same bit for bit on any pool, as each dimension is solved on its own.
 
-        A device solves the same equations, but adds in another order and more dimensions together, so its vectors are
-        as good but not identical.
+        Many dimensions all get the same number of iterations, so that it does not matter which of them are solved
+        together. It is found in a few random directions.
+
+        A device solves the same equations, but adds in another order and stops slices of dimensions apart, so its
+        vectors are as good but not identical.
 
         The report has lam, the most iterations of any slice of dimensions, and the residual relative to the right side
         of the equations, over all dimensions.
 
         Args:
-            targets: The words' given vectors, (n_words, dims).
+            targets: The given vectors of all words, (n_words, dims).
             lam: The ridge penalty, above 0.
-            tolerance: Stop when the relative residual of a slice of dimensions is at most this.
+            tolerance: Stop when the relative residual is about this, or less.
             max_iterations: Stop after this many iterations.
-            threads: The number of threads; None for one per core.
+            iterations: The number of iterations, if it is known.
+            own: Let each word keep a share of its own vector. With s composed of the subwords that it shares with
+                others, and v given, it gets s + share * (v - s), by the vector that only the whole word has.
+            only: The columns whose vectors are returned; None for all.
+            pool: Where slices of the dimensions are solved; by default on all cores.
             device: The PyTorch device to solve on, or its name; None for Numba on the CPU.
+            work: Where to keep the vectors.
             on_slice: Called with a number of dimensions when they are done.
         """
         if not 0 < lam < np.inf:
             raise InputError(f"lam must be above 0, got {lam}")
-        if device is None:
-            vectors, iterations, left, goal = self._solve(targets, lam, tolerance, max_iterations, threads, on_slice)
-        else:
-            if self._roots is not None:
-                roots = np.empty_like(self._roots)
-                roots[self._order] = self._roots
-                targets = targets * roots
-            vectors, iterations, left, goal = self._moved_to(device).solve(
-                targets, lam, tolerance=tolerance, max_iterations=max_iterations, on_slice=on_slice
-            )
-        residual = float(np.sqrt(left / goal)) if goal > 0 else 0.0
-        report = {"lam": lam, "iterations": iterations, "residual": float(f"{residual:.3g}")}
-        return Solution(vectors, report if device is None else {**report, "device": str(device)})
+        pool, work, dims = pool or Threads(), work or Workspace(), targets.shape[1]
+        if device is not None:
+            solution = self._solve_on(device, targets, lam, tolerance, max_iterations, own, on_slice)
+            return solution if only is None else replace(solution, vectors=solution.vectors[only])
+        bytes_per_dim = 4 * max(4 * self._n_shared + 3 * self._order.size, self._n_rows.size + 5 * self._order.size)
+        most, stop = FEW // 2, (max_iterations, tolerance)
+        if dims > FEW and iterations is None:
+            probe = work.keep("probe", projected(targets, projection(dims, PROBE, 0)))
+            few = self.solve(probe, lam, tolerance=tolerance, max_iterations=max_iterations, pool=pool)
+            iterations = few.report["iterations"]
+        if dims > FEW and iterations is not None:
+            most, stop = max(FEW // 2, min(SLICE, pool.memory // bytes_per_dim)), (iterations, 0.0)
+        n_slices = 2 * -(-dims // (2 * most))  # an even number, like most numbers of cores
+        bounds = np.linspace(0, dims, n_slices + 1).astype(int).tolist()
+        slices = [slice(first, last) for first, last in itertools.pairwise(bounds) if first < last]
+        extra = None if own is None else self._own(own, work)
+        compute = partial(self._solve_slice, targets, lam, stop, extra, only)
+        memory = bytes_per_dim * max(some.stop - some.start for some in slices)
+        shape = self._n_rows.size if only is None else only.size, dims
+        vectors, parts = filled(work, shape, slices, compute, "solve-dimensions", pool, memory, on_slice)
+        left, goal = (np.concatenate([part[kind] for part in parts]).sum() for kind in ("left", "goal"))
+        return Solution(vectors, report_of(lam, max(part["iterations"] for part in parts), left, goal))
 
-    def _solve(
+    def _own(self, own: Own, work: Workspace) -> tuple[npt.NDArray[Any], ...]:
+        """Return what `set_own_vectors` needs to know about each word."""
+        matrix = self._weights.indptr, self._weights.indices, self._weights.data, self._order
+        factor = self._factor * self._scale
+        *found, shared = columns.own_columns(*matrix, own.whole, self._n_rows, LEAST_WEIGHT, factor)
+        shares = np.where(
+            shared, np.float32(own.share), np.float32(1)
+        )  # a word that shares nothing gets its own vector
+        return tuple(work.keep(f"own.{at}", array) for at, array in enumerate((*found, shares)))
+
+    def _solve_slice(
         self,
+        targets: FloatMatrix,
+        lam: float,
+        stop: tuple[int, float],
+        own: tuple[npt.NDArray[Any], ...] | None,
+        only: npt.NDArray[np.integer[Any]] | None,
+        some: slice,
+    ) -> dict[str, Any]:
+        """Return the vectors of some dimensions, the iterations, and the squared norms of residual and right side."""
+        given = np.ascontiguousarray(targets[:, some], np.float32)[self._order]
+        part = given * self._roots[:, None] if self._roots.size else given
+        shares = (lam / (lam + self._private**2)).astype(np.float32)
+        size = self._n_shared, part.shape[1]
+        shared, residual = np.empty(size, np.float32), np.empty(size, np.float32)
+        pairs = line_aligned(self._n_shared, 2 * part.shape[1])
+        pairs = pairs.reshape(self._n_shared, 2, pairs.shape[1] // 2)
+        iterations, left, goal = conjugate_gradients(
+            self._rows, shares, np.float32(lam), part, *stop, shared, residual, pairs
+        )
+        del residual, pairs
+        vectors = self._completed(given, part, shared, lam, own, only)
+        return {"vectors": vectors, "iterations": int(iterations), "left": left.tolist(), "goal": goal.tolist()}
+
+    def _completed(
+        self,
+        given: FloatMatrix,
+        part: FloatMatrix,
+        shared: FloatMatrix,
+        lam: float,
+        own: tuple[npt.NDArray[Any], ...] | None,
+        only: npt.NDArray[np.integer[Any]] | None = None,
+    ) -> FloatMatrix:
+        """Return the vectors of all columns, or of some, from those of the shared ones.
+
+        Args:
+            given: The given vectors, in the order of the rows.
+            part: The same, multiplied by the roots of the reliabilities.
+            shared: The vectors of the shared columns.
+            lam: The ridge penalty.
+            own: From `_own`.
+            only: Which columns; None for all.
+        """
+        words = np.empty_like(part)
+        compose(*self._rows, shared, words)
+        has_private = self._private > 0
+        private = (part - words)[has_private]
+        private *= (self._private / (lam + self._private**2))[has_private, None]
+        new_column, factor = self._new_column, self._factor * self._scale
+        if only is not None:
+            new_column, factor = new_column[only], factor[only]
+        vectors = np.empty((factor.size, part.shape[1]), np.float32)
+        columns.split_columns(shared, private, new_column, factor, vectors)
+        if own is not None:
+            if self._roots.size:
+                words /= self._roots[:, None]
+            columns.set_own_vectors(*own, np.cumsum(has_private) - 1, given, words, private, vectors)
+        return vectors
+
+    def _solve_on(
+        self,
+        device: Any,
         targets: FloatMatrix,
         lam: float,
         tolerance: float,
         max_iterations: int,
-        threads: int | None,
+        own: Own | None,
         on_slice: Callable[[int], None],
-    ) -> tuple[FloatMatrix, int, float, float]:
-        """Return the vectors, the most iterations a slice took, and the squared norms of residual and right side."""
-        dims = targets.shape[1]
-        shares = (lam / (lam + self._private**2)).astype(np.float32)
-        private_rates = self._private / (lam + self._private**2)
-        factor = self._factor * self._scale
-        solved = np.empty((factor.size, dims), np.float32)
-
-        bytes_per_dim = 4 * (4 * self._n_shared + 2 * len(targets))  # four numbers per column, two per word
-        most = min(max(SLICE_BYTES // max(bytes_per_dim, 1), 1), SLICE)
-        n_slices = 2 * -(-dims // (2 * most))  # an even number, like most numbers of cores
-        bounds = np.linspace(0, dims, n_slices + 1).astype(int)
-
-        def solve_slice(i: int) -> tuple[int, float, float]:
-            some = slice(bounds[i], bounds[i + 1])
-            part = np.ascontiguousarray(targets[self._order, some], np.float32)
-            if self._roots is not None:
-                part *= self._roots
-            size = self._n_shared, part.shape[1]
-            vectors, residual = np.empty(size, np.float32), np.empty(size, np.float32)
-            pairs = line_aligned(self._n_shared, 2 * part.shape[1])
-            pairs = pairs.reshape(self._n_shared, 2, pairs.shape[1] // 2)
-            iterations, left, goal = conjugate_gradients(
-                self._rows, shares, np.float32(lam), part, max_iterations, tolerance, vectors, residual, pairs
-            )
-            del residual, pairs
-            words = np.empty_like(part)
-            compose(*self._rows, vectors, words)
-            errors = (part - words)[self._private_words]
-            merged = np.concatenate([vectors, private_rates[self._private_words, None] * errors])
-            columns.split_columns(merged, self._new_column, factor, solved[:, some])
-            on_slice(part.shape[1])
-            return int(iterations), float(left), float(goal)
-
-        iterations, left, goal = zip(*in_threads(solve_slice, range(n_slices), threads), strict=True)
-        return solved, max(iterations), sum(left), sum(goal)
+    ) -> Solution:
+        """Do what `solve` does, on a device."""
+        scaled = targets
+        if self._roots.size:
+            roots = np.ones((len(targets), 1), np.float32)
+            roots[self._order, 0] = self._roots
+            scaled = targets * roots
+        vectors, iterations, left, goal = self._moved_to(device).solve(
+            scaled, lam, tolerance=tolerance, max_iterations=max_iterations, on_slice=on_slice
+        )
+        if own is not None:
+            shared = self._n_rows != 1
+            found = np.empty((self._n_shared, targets.shape[1]), np.float32)
+            found[self._new_column[shared]] = vectors[shared] / self._scale[shared, None]
+            of_words = targets[self._order], scaled[self._order]
+            vectors = self._completed(*of_words, found, lam, self._own(own, Workspace()))
+        return Solution(vectors, {**report_of(lam, iterations, left, goal), "device": str(device)})
 
     def _moved_to(self, device: Any) -> gpu.DeviceRidge:
         from pbos import gpu  # here, because importing PyTorch is slow
@@ -281,10 +371,16 @@ class Ridge:
         }
 
 
-def order_of_words(weights: Weights) -> npt.NDArray[np.int64]:
+def report_of(lam: float, iterations: int, left: float, goal: float) -> dict[str, Any]:
+    """Return the report about a solution, from the squared norms of residual and right side."""
+    residual = float(np.sqrt(left / goal)) if goal > 0 else 0.0
+    return {"lam": lam, "iterations": iterations, "residual": float(f"{residual:.3g}")}
+
+
+def order_of_words(weights: Weights, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """Return an order in which words that share their first columns are adjacent, so that those stay in the cache."""
-    starts, sizes = weights.indptr[:-1], np.diff(weights.indptr)
-    keys = np.full((4, len(weights)), -1)
+    starts, sizes = weights.indptr[rows], np.diff(weights.indptr)[rows]
+    keys = np.full((4, rows.size), -1)
     for k, key in enumerate(keys):
         key[sizes > k] = weights.indices[starts[sizes > k] + k]
     return np.lexsort(keys[::-1])

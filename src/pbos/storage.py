@@ -7,8 +7,11 @@ Nothing in it is ever executed.
 from __future__ import annotations
 
 import json
+import math
 import mmap
 import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +20,17 @@ import numpy.typing as npt
 
 from pbos.confidence import CURVE
 from pbos.errors import InputError, ModelError
-from pbos.files import write_whole_folder
+from pbos.files import (
+    PathLike,
+    check_target,
+    is_remote,
+    local,
+    names_in,
+    open_bytes,
+    reserve,
+    url_of,
+    write_whole_folder,
+)
 from pbos.index import SubwordIndex
 from pbos.kernels.trie import IndexArrays
 from pbos.settings import Spelling
@@ -25,6 +38,7 @@ from pbos.settings import Spelling
 FORMAT_VERSION = 1
 TENSORS, CONFIG, CARD = "model.safetensors", "config.json", "README.md"
 NUMPY_TYPES = {"F32": "<f4", "F16": "<f2", "I8": "|i1", "U8": "|u1", "U16": "<u2", "U32": "<u4", "I64": "<i8"}
+FILE_ORDER = ("I64", "F32", "U32", "F16", "U16", "I8", "U8")  # of tensors, as the safetensors library has it
 MAX_HEADER = 1 << 20  # ours is under 2 kB
 FRESH_COPY = "get a fresh copy of the model"
 Tensors = dict[str, npt.NDArray[Any]]
@@ -68,7 +82,7 @@ def index_of(tensors: Tensors) -> SubwordIndex:
     return SubwordIndex(IndexArrays(*(tensors[f"index.{name}"] for name in IndexArrays._fields)))
 
 
-def spelling_of(path: str | os.PathLike[str], config: dict[str, Any]) -> Spelling:
+def spelling_of(path: PathLike, config: dict[str, Any]) -> Spelling:
     """Return the spelling in a config."""
     try:
         spelling = Spelling(**config["spelling"])
@@ -79,53 +93,120 @@ def spelling_of(path: str | os.PathLike[str], config: dict[str, Any]) -> Spellin
         raise ModelError(f"{path}: {CONFIG} has bad spelling settings ({error}); {FRESH_COPY}") from None
 
 
-def save_folder(path: str | os.PathLike[str], tensors: Tensors, config: dict[str, Any], card: str) -> None:
+def save_folder(path: PathLike, tensors: Tensors, config: dict[str, Any], card: str) -> None:
     """Write a folder, completely or not at all.
 
     An existing model there stays until the new one is complete. Any other folder with content is never replaced.
     """
-    from safetensors.numpy import save_file
-
-    target = Path(os.path.realpath(Path(path).expanduser()))
-    check_writable(target)
-    with write_whole_folder(target) as temporary:
-        plain = {name: np.ascontiguousarray(array) for name, array in tensors.items()}
-        save_file(plain, temporary / TENSORS, metadata={"format": "pbos"})
-        (temporary / TENSORS).chmod(0o666 & temporary.stat().st_mode)  # safetensors makes it readable by its owner only
-        content = {"format": "pbos", "format_version": FORMAT_VERSION, **config}
-        (temporary / CONFIG).write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-        (temporary / CARD).write_text(card, encoding="utf-8")
+    with new_folder(path, {name: (array.dtype, array.shape) for name, array in tensors.items()}) as (empty, describe):
+        for name, array in tensors.items():
+            empty[name][...] = array
+        describe(config, card)
 
 
-def check_writable(path: str | os.PathLike[str]) -> None:
-    """Raise ModelError if a model cannot be saved at a path, before any work is done for it."""
-    target = Path(os.path.realpath(Path(path).expanduser()))
+@contextmanager
+def new_folder(
+    path: PathLike, shapes: dict[str, tuple[Any, tuple[int, ...]]]
+) -> Iterator[tuple[Tensors, Callable[[dict[str, Any], str], None]]]:
+    """Write a folder as `save_folder` does, its tensors part by part.
+
+    Args:
+        path: The folder.
+        shapes: The type and the shape of each tensor.
+
+    Yields:
+        The tensors to fill, mapped from their file, and a function to call with the config and the card.
+    """
+    check_writable(path)
+    with write_whole_folder(target_of(path), last=CONFIG) as temporary:
+
+        def describe(config: dict[str, Any], card: str) -> None:
+            content = {"format": "pbos", "format_version": FORMAT_VERSION, **config}
+            (temporary / CONFIG).write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+            (temporary / CARD).write_text(card, encoding="utf-8")
+
+        yield new_tensors(temporary / TENSORS, shapes), describe
+
+
+def new_tensors(file: Path, shapes: dict[str, tuple[Any, tuple[int, ...]]]) -> Tensors:
+    """Make a safetensors file; return its tensors, to be filled, in the order of the file: large types first."""
+    kinds = {np.dtype(kind): name for name, kind in NUMPY_TYPES.items()}
+    types = {name: np.dtype(dtype).newbyteorder("<") for name, (dtype, _) in shapes.items()}
+    order = sorted(shapes, key=lambda name: (FILE_ORDER.index(kinds[types[name]]), name))
+    header: dict[str, Any] = {"__metadata__": {"format": "pbos"}}
+    size = 0
+    for name in order:
+        end = size + types[name].itemsize * math.prod(shapes[name][1])
+        header[name] = {"dtype": kinds[types[name]], "shape": [*shapes[name][1]], "data_offsets": [size, end]}
+        size = end
+    content = json.dumps(header, separators=(",", ":")).encode()
+    content += b" " * (-len(content) % 8)  # so that tensors are aligned
+    with file.open("xb+") as stream:
+        stream.write(len(content).to_bytes(8, "little") + content)
+        stream.flush()
+        reserve(stream, 8 + len(content) + size)
+        data = mmap.mmap(stream.fileno(), 0)
+    tensors = {}
+    for name in order:
+        shape, start = shapes[name][1], 8 + len(content) + header[name]["data_offsets"][0]
+        tensors[name] = np.frombuffer(data, types[name], math.prod(shape), start).reshape(shape)
+    return tensors
+
+
+def target_of(path: PathLike) -> PathLike:
+    """Return where to save a model: a URL as it is, and of a path what links lead to."""
+    return path if is_remote(path) else Path(os.path.realpath(local(path).expanduser()))
+
+
+def check_writable(path: PathLike) -> None:
+    """Raise an error if a model cannot be saved at a path, before any work is done for it."""
+    target = target_of(path)
+    if is_remote(path):
+        check_target(path)
+    else:
+        check_local(path, Path(target))
+    names = names_in(target)
+    if names and not is_model(target):
+        raise ModelError(f"{path} is a folder with other content, not a pbos model; choose another path")
+    if others := sorted(names - {TENSORS, CONFIG, CARD, ".DS_Store"}):
+        raise ModelError(f"{path} contains {others[0]}, which is not part of a pbos model; choose another path")
+
+
+def check_local(path: PathLike, target: Path) -> None:
+    """Raise ModelError if no folder can be written at a path."""
     if not target.parent.is_dir():
         raise ModelError(f"cannot save to {path}: the folder {target.parent} does not exist")
     if not os.access(target.parent, os.W_OK):
         raise ModelError(f"cannot save to {path}: no permission to write in {target.parent}")
-    if target.is_dir():
-        names = {entry.name for entry in target.iterdir()}
-        if names and not is_model(target):
-            raise ModelError(f"{path} is a folder with other content, not a pbos model; choose another path")
-        if others := sorted(names - {TENSORS, CONFIG, CARD, ".DS_Store"}):
-            raise ModelError(f"{path} contains {others[0]}, which is not part of a pbos model; choose another path")
-    elif target.exists():
+    if target.exists() and not target.is_dir():
         raise ModelError(f"{path} is a file; a pbos model is a folder, choose another path")
 
 
-def is_model(folder: Path) -> bool:
-    """Return whether a folder has a pbos model of any version."""
+def is_model(folder: PathLike) -> bool:
+    """Return whether a folder has a pbos model of any version, or what was uploaded of one."""
     try:
-        config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+        with open_bytes(f"{url_of(folder)}/{CONFIG}") as stream:
+            config = json.loads(stream.read() or '{"format": "pbos"}')
     except (OSError, ValueError):
         return False
     return isinstance(config, dict) and config.get("format") == "pbos"
 
 
-def load_folder(path: str | os.PathLike[str]) -> tuple[Tensors, dict[str, Any]]:
+def folder_of(path: PathLike) -> Path:
+    """Return the folder of a model; that of a remote one is fetched."""
+    if not is_remote(path):
+        return local(path).expanduser()
+    from pbos import remote
+
+    try:
+        return remote.fetch(path, CONFIG, TENSORS)
+    except FileNotFoundError as error:
+        raise ModelError(f"no model at {path}: there is no {error.filename}") from None
+
+
+def load_folder(path: PathLike) -> tuple[Tensors, dict[str, Any]]:
     """Map a folder into memory and check it; return its tensors and its config."""
-    folder = Path(path).expanduser()
+    folder = folder_of(path)
     config = read_config(folder)
     tensors = map_tensors(folder / TENSORS)
     has_vectors = "vectors" in config or "subword_vectors" in tensors

@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -20,12 +21,14 @@ from pbos.kernels.paths import count_letters, segmentations_of_words
 from pbos.kernels.sums import count_words, expected_counts, whole_words
 from pbos.kernels.trie import Nodes
 from pbos.kernels.weights import BOTH, POSTERIOR, UNIFORM, inspect_word, weights_of_words
+from pbos.pools import Pool, Threads
 from pbos.reading import Reader
 from pbos.settings import Spelling
 from pbos.subword_vectors import SubwordVectors
 from pbos.text import Codes, PackedStrings, encode, mark, normalize, unpack_strings
 from pbos.threads import in_threads, thread_count
 from pbos.weights import Weights
+from pbos.workspace import Mapped, Workspace
 
 if TYPE_CHECKING:
     from pbos.confidence import Confidence
@@ -98,7 +101,7 @@ class Subwords:
         self._weighing = spelling.unseen_char_prob, kind, spelling.start_weight, spelling.end_weight
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Subwords, (self.index, self.spelling, self._lengths, self._packed_words)  # without the unpacked index
+        return received, (self.index, self.spelling, self._lengths, self._packed_words)  # without the unpacked index
 
     @cached_property
     def _nodes(self) -> Nodes:
@@ -298,7 +301,12 @@ class Subwords:
         return rows
 
     def fitted(
-        self, words: Codes, counts: npt.NDArray[np.float64], rounds: int, threads: int | None = None
+        self,
+        words: Codes,
+        counts: npt.NDArray[np.float64],
+        rounds: int,
+        pool: Pool | None = None,
+        work: Workspace | None = None,
     ) -> SubwordIndex:
         """Fit the subword probabilities to words by EM; no round makes the words less probable.
 
@@ -313,29 +321,28 @@ class Subwords:
             words: The words.
             counts: How often each word occurs.
             rounds: The number of rounds.
-            threads: The number of threads; None for one per core. The result does not depend on it.
+            pool: Where parts of the words are counted; by default on all cores. The result does not depend on it.
+            work: Where to keep what was counted.
         """
         if not rounds:
             return self.index
+        pool, work = pool or Threads(), work or Workspace()
         seen = self.index.probs > 0
         index = self.index.pruned(seen)  # smaller, so faster; its subwords with a probability have the same order
         bounds = np.linspace(0, words.offsets.size - 1, EM_PARTS + 1).astype(int).tolist()
-        workers = min(thread_count(threads), EM_PARTS)
-        for _ in range(rounds):
-            nodes = index.unpacked()
-
-            def part_sums(part: int, nodes: Nodes = nodes) -> npt.NDArray[np.float64]:
-                first, last = bounds[part], bounds[part + 1]
-                sums: npt.NDArray[np.float64] = expected_counts(
-                    nodes, self._weighing[0], *words.part(first, last), counts[first:last]
-                )
-                return sums
-
+        places = [slice(*bounds[at : at + 2]) for at in range(EM_PARTS)]
+        counts = work.keep("em.counts", counts)
+        for number in range(rounds):
+            subwords = Subwords(index.kept(f"em-{number}", work), self.spelling)
+            _ = subwords._nodes  # unpacked before there are threads
+            count = partial(expected, subwords, words, counts, work)
             sums = np.zeros(len(index) + 1)
-            for first in range(0, EM_PARTS, workers):  # only `workers` parts at a time, as each has a sum per node
-                for partial in in_threads(part_sums, range(first, min(first + workers, EM_PARTS)), threads):
-                    sums += partial
+            for first in range(0, EM_PARTS, pool.size):  # only as many parts at a time, as each has a sum per node
+                for part in pool.map("fit-probabilities", count, places[first : first + pool.size]):
+                    sums += part
+                    work.forget(part)
             sums = np.where(index.probs > 0, np.maximum(sums, np.finfo(np.float64).tiny), 0)
+            subwords.index.forget(work)
             index = index.with_probs(probabilities(sums))
         if self.spelling.boundaries:
             sums += np.bincount(index.inner(), sums, minlength=sums.size)
@@ -343,6 +350,31 @@ class Subwords:
         probs = np.zeros(seen.size, np.float32)
         probs[seen] = index.probs[index.probs > 0]
         return self.index.with_probs(probs)
+
+
+def expected(
+    subwords: Subwords, words: Codes, counts: npt.NDArray[np.float64], work: Workspace, some: slice
+) -> npt.NDArray[np.float64]:
+    """Return how often each node is expected as a piece of some of the words."""
+    part = words.part(some.start, some.stop)
+    sums = expected_counts(subwords._nodes, subwords.spelling.unseen_char_prob, *part, counts[some])
+    return work.keep(f"em-{some.start}", sums)
+
+
+_last: dict[tuple[Any, ...], Subwords] = {}  # what a worker has received last
+
+
+def received(*parts: Any) -> Subwords:
+    """Return unpickled subwords; the last ones, with their index unpacked, if they come from the same files."""
+    index, spelling = parts[:2]
+    paths = [array.path for array in index.arrays if isinstance(array, Mapped) and array.path is not None]
+    if len(paths) < len(index.arrays):
+        return Subwords(*parts)
+    key = tuple((path, Path(path).stat().st_mtime_ns) for path in paths)
+    if key not in _last:
+        _last.clear()
+        _last[key] = Subwords(index, spelling)
+    return _last[key]
 
 
 def map_chunks(function: Callable[[slice], Result], n_words: int, threads: int | None) -> list[Result]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import inspect
-from collections.abc import Mapping
-from dataclasses import asdict, replace
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
 from numbers import Real
 from os import PathLike
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,22 +14,31 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pbos.arrays import FloatMatrix, cosines, unit_rows
+from pbos.arrays import FloatMatrix, blocks, cosines, projected, projection, unit_rows
+from pbos.confidence import Confidence
 from pbos.counts import WordCounts
 from pbos.errors import InputError, warn, whole_number
+from pbos.evidence import with_lengths
+from pbos.files import absolute
 from pbos.fitting import Run, System, make_system, solve
 from pbos.index import SubwordIndex, count_subwords
+from pbos.kernels import columns
 from pbos.kernels.sgd import NO_NORM
 from pbos.model import Model
+from pbos.planning import Plan, memory_size
+from pbos.pools import pool_of
 from pbos.progress import progress as progress_bar
 from pbos.reading import resolved
-from pbos.settings import Preset, Settings
+from pbos.settings import DTYPES, Preset, Settings, check_choice
+from pbos.solvers import NONE
+from pbos.storage import check_writable, index_of, index_tensors, new_folder
 from pbos.subword_vectors import SubwordVectors
 from pbos.subwords import Subwords
 from pbos.text import Codes, encode, normalize, pack_strings
 from pbos.threads import one_blas_thread
 from pbos.tuning import SEARCH_DIMS
 from pbos.vectors import WordVectors
+from pbos.workspace import Workspace
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -41,6 +52,10 @@ def train(
     limit: int | None = None,
     heldout: float = 0.0,
     keep_targets: bool | None = None,
+    dtype: str = "float32",
+    output: str | PathLike[str] | None = None,
+    memory: int | str | None = None,
+    scheduler: Any = None,
     threads: int | None = None,
     device: str | None = None,
     seed: int = 0,
@@ -48,6 +63,8 @@ def train(
     **settings: Unpack[Settings],
 ) -> Model:
     """Train a model: find the subword vectors whose weighted sums are closest to the given word vectors.
+
+    The model is the same byte for byte for any number of threads, any amount of memory, and on a cluster.
 
     Args:
         vectors: A vector file (see `WordVectors.read`), WordVectors, a pair (words, matrix), a mapping from words to
@@ -60,8 +77,14 @@ def train(
         heldout: The share of words (0 to 1) to hold out; the mean cosine between their composed and given vectors is
             in `model.info["training"]["heldout_cosine"]`, and that of the most frequent and the rarest third beside it.
         keep_targets: Keep the given vectors in the model, for `embed(..., exact=True)`. They are about a quarter of
-            its size. None keeps them unless `max_vectors` asks for a small model.
-        threads: The number of threads; None for one per core. The model is the same byte for byte for any number.
+            its size. None keeps them unless `max_vectors` or `dtype` asks for a small model.
+        dtype: How to store the subword vectors: "float32", "float16" or "int8".
+        output: A folder to save the model to.
+        memory: The most memory to use, in bytes or as "8G"; needs `output`. Large arrays are kept in a folder next to
+            it, OUTPUT.parts, until the model is complete. A call that was interrupted goes on from there.
+        scheduler: A Dask cluster to work on (extra `dask`): the address of its scheduler, "local" for processes on this
+            machine, or Dask's client; needs `output`, in a folder that all workers share.
+        threads: The number of threads; None for one per core.
         device: Where to solve the ridge regression: "cuda", "cuda:1" or another PyTorch device (extra `torch`). Falls
             back to the CPU if it is not available. The vectors are as good as the CPU's, but not identical.
         seed: Determines the order of the words and which ones are held out.
@@ -74,44 +97,138 @@ def train(
     """
     recipe = Preset.named(preset, settings, others=inspect.signature(train).parameters)
     seed, limit = whole_number("seed", seed, 0), None if limit is None else whole_number("limit", limit, 1)
-    target_device = solver_device(device, recipe)
+    check_choice("dtype", dtype, DTYPES)
+    most, target_device = None if memory is None else memory_size(memory), solver_device(device, recipe)
+    if output is None and (most is not None or scheduler is not None):
+        raise InputError(f"{'memory' if scheduler is None else 'scheduler'} needs the folder of the model; pass output")
+    if output is not None:
+        check_writable(output)
     given = read_vectors(vectors, limit, progress)
     if not len(given):
         raise InputError("there are no words to train on; pass the vectors of at least one word")
     recipe = resolved(recipe, given.words)
-    run = Run(recipe, seed, threads, target_device, progress)
-    words, targets = unique_words(given, recipe)
+    words, rows = unique_words(given, recipe)
     table = WordCounts.from_ranks(words) if counts is None else WordCounts.of(counts).normalized(recipe.normalization)
     warn_if_unrelated(table, words)
-
     hidden = held_out_rows(len(words), heldout, seed)
-    kept_words, kept_targets = words, targets
-    if hidden.size:
-        kept = np.setdiff1d(np.arange(len(words)), hidden)
-        kept_words, kept_targets = [words[i] for i in kept], targets[kept]
-    codes = encode(kept_words, recipe)
+    examples = Examples(words, given.vectors, rows, table, hidden)
+    if keep_targets is None:
+        keep_targets = recipe.max_vectors is None and dtype == "float32"
+    parts = None
+    if most is not None:
+        plan = Plan.of(words, given.dims, recipe, threads, most)
+        plan.check()
+    if scheduler is not None or (most is not None and plan.spills):
+        folder = absolute(output)  # type: ignore[arg-type]
+        parts = folder.with_name(f"{folder.name}.parts")
+    info: dict[str, Any] = {"preset": preset, **asdict(recipe), "training": {"seed": seed}}
+    with pool_of(scheduler, threads, most) as pool:
+        run = Run(recipe, seed, threads, target_device, progress, pool, Workspace(parts))
+        run.work.claim(examples.description() | {"preset": asdict(recipe), "seed": seed})
+        result = fit(examples, run)
+        if parts is None:
+            model = in_memory(result, examples, info, keep_targets, dtype, run)
+            if output is not None:
+                model.save(output)
+            return model
+        assert output is not None
+        write_model(output, result, examples, info, keep_targets, dtype, run)
+    shutil.rmtree(parts)
+    return Model.load(output)
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a model is made of, besides its words."""
+
+    index: SubwordIndex
+    vectors: Any  # an array or Slices
+    confidence: Confidence | None
+    targets: FloatMatrix
+    report: dict[str, Any]
+
+
+def fit(examples: Examples, run: Run) -> Result:
+    """Find the subwords of words, and their vectors."""
+    recipe, progress = run.preset, run.progress
+    words, table = examples.training_words, examples.table
+    codes = encode(words, recipe).kept("codes", run.work)
+    targets = run.work.step("targets", lambda: {"targets": examples.targets(run.work)})["targets"]
     with progress_bar("counting subwords", None, progress):
-        counted = counted_words(table, kept_words, recipe)
-        index = make_index(counted, codes, run)
-        system = make_system(index, kept_words, codes, kept_targets, table.of_words(kept_words), run)
+        index = kept_index(run.work, "counted", lambda: make_index(counted_words(table, words, recipe), codes, run))
+        system = make_system(index, words, codes, targets, table.of_words(words), run)
     if recipe.max_vectors is not None and system.weights.n_columns > recipe.max_vectors:
         with progress_bar("selecting subwords", None, progress):
             index = most_important(system.index, importances(system, run), recipe.max_vectors)
-            system = make_system(index, kept_words, codes, kept_targets, system.counts, run)
+            system = make_system(index, words, codes, targets, system.counts, run)
     with one_blas_thread():
         solution, confidence = solve(system, run)
-    # PBoS-n sums unit vectors; stored as such, they are summed like all others.
-    values = unit_rows(solution.vectors, NO_NORM) if recipe.unit_length else solution.vectors
-    training = {"seed": seed, **solution.report}
-    info: dict[str, Any] = {"preset": preset, **asdict(recipe), "training": training}
-    if keep_targets is None:
-        keep_targets = recipe.max_vectors is None
-    given_vectors = np.ascontiguousarray(kept_targets) if keep_targets else None
-    vectors_of_subwords, packed = SubwordVectors.of(values), pack_strings(kept_words)
-    model = Model(system.index, recipe.spelling, vectors_of_subwords, packed, given_vectors, info, confidence)
-    if hidden.size:
-        training |= heldout_report(model, [words[i] for i in hidden], targets[hidden], table, threads)
+    return Result(system.index, solution.vectors, confidence, targets, solution.report)
+
+
+def in_memory(
+    result: Result, examples: Examples, info: dict[str, Any], keep_targets: bool, dtype: str, run: Run
+) -> Model:
+    """Return the model."""
+    values, lengths = stored(result.vectors, dtype, run.preset)
+    confidence = None if result.confidence is None else with_lengths(result.confidence, lengths)
+    targets = np.ascontiguousarray(result.targets) if keep_targets else None
+    info["training"] |= result.report
+    packed = pack_strings(examples.training_words)
+    model = Model(result.index, run.preset.spelling, values, packed, targets, info, confidence)
+    info["training"] |= examples.heldout_report(model, run)
     return model
+
+
+def write_model(
+    output: str | PathLike[str],
+    result: Result,
+    examples: Examples,
+    info: dict[str, Any],
+    keep_targets: bool,
+    dtype: str,
+    run: Run,
+) -> None:
+    """Write the model to a folder, some of its vectors at a time."""
+    (n_rows, dims), kind = result.vectors.shape, np.dtype(dtype)
+    plain = dict(zip(("words.bytes", "words.offsets"), pack_strings(examples.training_words), strict=True))
+    plain |= index_tensors(result.index) | ({} if result.confidence is None else result.confidence.tensors())
+    shapes = {name: (array.dtype, array.shape) for name, array in plain.items()}
+    shapes["subword_vectors"] = kind, (n_rows, dims)
+    shapes["subword_scales" if kind == np.int8 else "subword_norms"] = np.dtype(np.float32), (n_rows,)
+    if keep_targets:
+        shapes["target_vectors"] = np.dtype(np.float32), result.targets.shape
+    with new_folder(output, shapes) as (tensors, describe), progress_bar("saving", n_rows, run.progress) as advance:
+        lengths = np.empty(n_rows, np.float32)
+        for some in blocks(n_rows):
+            part, lengths[some] = stored(result.vectors[some], dtype, run.preset)
+            tensors["subword_vectors"][some] = part.values
+            for name, array in (("subword_scales", part.scales), ("subword_norms", part.norms)):
+                if array is not None:
+                    tensors[name][some] = array
+            advance(some.stop - some.start)
+        if result.confidence is not None:
+            plain |= with_lengths(result.confidence, lengths).tensors()
+        for name, array in plain.items():
+            tensors[name][...] = array
+        for some in blocks(len(result.targets)) if keep_targets else ():
+            tensors["target_vectors"][some] = result.targets[some]
+        info["training"] |= result.report
+        model = Model.of_tensors(tensors, run.preset.spelling, info)
+        info["training"] |= examples.heldout_report(model, run)
+        describe(model.config(), model.card())
+
+
+def stored(vectors: FloatMatrix, dtype: str, recipe: Preset) -> tuple[SubwordVectors, npt.NDArray[np.float32]]:
+    """Return vectors as a model stores them, and their lengths."""
+    # PBoS-n sums unit vectors; stored as such, they are summed like all others.
+    values = SubwordVectors.of(unit_rows(vectors, NO_NORM) if recipe.unit_length else vectors)
+    return values.astype(dtype), values.lengths
+
+
+def kept_index(work: Workspace, name: str, make: Callable[[], SubwordIndex]) -> SubwordIndex:
+    """Return an index that is made now, or was made in an earlier call."""
+    return index_of(work.step(name, lambda: index_tensors(make())))
 
 
 class Counted(NamedTuple):
@@ -144,17 +261,16 @@ def read_vectors(vectors: Any, limit: int | None, progress: bool | None) -> Word
     return given if limit is None else WordVectors(given.words[:limit], given.vectors[:limit])
 
 
-def unique_words(given: WordVectors, recipe: Preset) -> tuple[list[str], FloatMatrix]:
-    """Normalize the words; of words that become equal, keep the first."""
+def unique_words(given: WordVectors, recipe: Preset) -> tuple[list[str], npt.NDArray[np.int64]]:
+    """Normalize the words; of words that become equal, keep the first. Returns them and their positions."""
     words = normalize(given.words, recipe.normalization)
-    first = {word: row for row, word in reversed(list(enumerate(words)))}
-    if len(first) == len(words):
-        return words, given.vectors
-    dropped = len(words) - len(first)
-    what = f"an earlier one after {recipe.normalization} normalization and"
-    warn(f"1 word equals {what} is dropped" if dropped == 1 else f"{dropped} words equal {what} are dropped")
-    rows = sorted(first.values())
-    return [words[row] for row in rows], given.vectors[rows]
+    first: dict[str, int] = {}
+    for row, word in enumerate(words):
+        first.setdefault(word, row)
+    if dropped := len(words) - len(first):
+        what = f"an earlier one after {recipe.normalization} normalization and"
+        warn(f"1 word equals {what} is dropped" if dropped == 1 else f"{dropped} words equal {what} are dropped")
+    return list(first), np.fromiter(first.values(), np.int64, len(first))
 
 
 def warn_if_unrelated(table: WordCounts, words: list[str]) -> None:
@@ -175,16 +291,51 @@ def held_out_rows(n_words: int, share: float, seed: int) -> npt.NDArray[np.int64
     return np.sort(np.random.default_rng(seed).choice(n_words, size, replace=False))
 
 
-def heldout_report(
-    model: Model, words: list[str], targets: FloatMatrix, table: WordCounts, threads: int | None
-) -> dict[str, Any]:
-    """Return the mean cosine of held-out words and their given vectors: of all, the most frequent and the rarest."""
-    found = cosines(model.embed(words, threads=threads), targets)
-    third = max(len(words) // 3, 1)
-    by_count = np.argsort(-table.of_words(words), kind="stable")
-    parts = {"": by_count, "_frequent": by_count[:third], "_rare": by_count[-third:]}
-    means = {f"heldout_cosine{name}": round(float(found[some].mean()), 4) for name, some in parts.items()}
-    return {"heldout_words": len(words), **means}
+class Examples(NamedTuple):
+    """Words with vectors, some of them held out."""
+
+    words: list[str]
+    vectors: FloatMatrix  # of all words that were given
+    rows: npt.NDArray[np.int64]  # the row of each word
+    table: WordCounts
+    hidden: npt.NDArray[np.int64]  # the positions of words held out
+
+    @property
+    def training_words(self) -> list[str]:
+        """The words that are not held out."""
+        return [self.words[at] for at in self._kept()] if self.hidden.size else self.words
+
+    def _kept(self) -> npt.NDArray[np.int64]:
+        return np.setdiff1d(np.arange(len(self.words)), self.hidden)
+
+    def targets(self, work: Workspace) -> FloatMatrix:
+        """Return the vectors of the training words; in a file, dimension by dimension."""
+        rows = self.rows[self._kept()]
+        if work.folder is None:
+            return self.vectors if rows.size == len(self.vectors) else self.vectors[rows]
+        out = work.empty("targets", (rows.size, self.vectors.shape[1]), np.float32, by_column=True)
+        for some in blocks(rows.size):
+            out[some] = self.vectors[rows[some]]
+        return out
+
+    def description(self) -> dict[str, Any]:
+        """Return plain data that tells these examples from others."""
+        text = hashlib.blake2b("\n".join(self.words).encode("utf-8", "surrogatepass"))
+        for array in (self.vectors[:: 1 + len(self.vectors) // 1000], self.table.counts, self.hidden):
+            text.update(np.ascontiguousarray(array).data)
+        return {"examples": text.hexdigest()}
+
+    def heldout_report(self, model: Model, run: Run) -> dict[str, Any]:
+        """Return the mean cosine of the words held out: of all, the most frequent and the rarest."""
+        if not self.hidden.size:
+            return {}
+        words = [self.words[at] for at in self.hidden]
+        found = cosines(model.embed(words, threads=run.threads), self.vectors[self.rows[self.hidden]])
+        third = max(len(words) // 3, 1)
+        by_count = np.argsort(-self.table.of_words(words), kind="stable")
+        parts = {"": by_count, "_frequent": by_count[:third], "_rare": by_count[-third:]}
+        means = {f"heldout_cosine{name}": round(float(found[some].mean()), 4) for name, some in parts.items()}
+        return {"heldout_words": len(words), **means}
 
 
 def counted_words(table: WordCounts, training_words: list[str], recipe: Preset) -> Counted:
@@ -202,12 +353,17 @@ def counted_words(table: WordCounts, training_words: list[str], recipe: Preset) 
 def make_index(counted: Counted, training_words: Codes, run: Run) -> SubwordIndex:
     """Index the subwords of all counted words; those of the training words have vectors."""
     recipe = run.preset
+    words = counted.words.kept("counted-words", run.work)
     index = count_subwords(
-        *counted,
+        words,
+        counted.counts,
+        counted.is_target,
         min_len=recipe.min_len,
         max_len=recipe.max_len,
         min_prob_words=recipe.min_prob_words,
         boundaries=recipe.boundaries,
+        pool=run.pool,
+        work=run.work,
     )
     keep = index.rows >= 0
     if recipe.min_vector_words > 1:
@@ -218,7 +374,7 @@ def make_index(counted: Counted, training_words: Codes, run: Run) -> SubwordInde
         )
     if recipe.min_prob_words > 1 or recipe.min_vector_words > 1:
         index = index.with_vectors(keep)
-    index = Subwords(index, recipe).fitted(counted.words, counted.counts, recipe.em_rounds, run.threads)
+    index = Subwords(index, recipe).fitted(words, counted.counts, recipe.em_rounds, run.pool, run.work)
     if recipe.round_probs:
         index = index.with_prob_levels()
         index = index.with_vectors(index.rows >= 0)
@@ -233,14 +389,15 @@ def importances(system: System, run: Run) -> npt.NDArray[np.float64]:
 
     Lengths are measured in a random projection, which is enough to rank them.
     """
-    weights, targets = system.weights, system.targets
-    if targets.shape[1] > SEARCH_DIMS:
-        random = np.random.default_rng(run.seed)
-        targets = targets @ random.standard_normal((targets.shape[1], SEARCH_DIMS)).astype(np.float32)
-    plain = replace(run, preset=replace(run.preset, own_share="fitted", confidence=False), progress=False)
-    solution, _ = solve(replace(system, targets=targets), plain)
-    lengths = np.einsum("ij,ij->i", solution.vectors, solution.vectors, dtype=np.float64)
-    squares = np.bincount(weights.indices, weights.data.astype(np.float64) ** 2, minlength=weights.n_columns)
+    weights = system.weights
+    targets = projected(system.targets, projection(system.targets.shape[1], SEARCH_DIMS, run.seed))
+    recipe = replace(run.preset, own_share="fitted", confidence=False)
+    plain = replace(run, preset=recipe, progress=False, work=run.work.inner("selection"))
+    solution, _ = solve(replace(system, targets=plain.work.keep("targets", targets)), plain)
+    parts = (solution.vectors[some].astype(np.float64) for some in blocks(weights.n_columns))
+    lengths = np.concatenate([np.einsum("ij,ij->i", part, part) for part in parts])
+    squares = np.zeros(weights.n_columns)
+    columns.add_squares(weights.indptr, weights.indices, weights.data, np.arange(len(weights)), NONE, squares)
     importance: npt.NDArray[np.float64] = lengths * squares
     return importance
 

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from pbos.arrays import FloatMatrix
+from pbos.arrays import FloatMatrix, projected, projection
+from pbos.pools import Pool
 from pbos.solvers import Ridge
 from pbos.weights import Weights
+from pbos.workspace import Workspace
 
 LAMS = (0.1, 0.03, 0.01, 0.003, 0.001, 0.0003, 0.0001)  # the ridge penalties to try
 SHARES = (1 / 3, 1 / 10, 1 / 30, 1 / 100)  # the shares of words to try as `reliability`
 FIRST_LAM = 0.003
 SCORE_SHARE = 1 / 10  # in one half of the score, words count as training words do with this reliability
 SEARCH_DIMS = 32  # enough to tell one setting from another
-TOLERANCE = 0.03  # of the solver; likewise
 MOST_HELD_OUT = 5000
 Vector = npt.NDArray[np.float64]
 
@@ -29,6 +31,21 @@ class Words(NamedTuple):
     weights: Weights
     targets: FloatMatrix  # (n_words, dims)
     counts: Vector  # how often each occurs
+    some: npt.NDArray[np.int64] | None = None  # which of these words; None for all
+
+    @property
+    def rows(self) -> npt.NDArray[np.int64]:
+        """The positions of the words."""
+        return np.arange(len(self.weights)) if self.some is None else self.some
+
+    def reliabilities(self, share: float | None) -> npt.NDArray[np.float32] | None:
+        """Return `reliabilities` of the words, at their positions."""
+        known = reliabilities(self.counts[self.rows], share)
+        if known is None:
+            return None
+        found = np.zeros(len(self.weights), np.float32)
+        found[self.rows] = known
+        return found
 
 
 class Choice(NamedTuple):
@@ -37,6 +54,7 @@ class Choice(NamedTuple):
     lam: float
     share: float | None  # as for `reliabilities`
     scores: dict[str, float]
+    iterations: int | None = None  # that the solver needs; None if it was not found out
 
 
 class Gain(NamedTuple):
@@ -75,14 +93,6 @@ def split(n_words: int, seed: int) -> npt.NDArray[np.bool_]:
     return hidden
 
 
-def projection(dims: int, n: int, seed: int) -> FloatMatrix:
-    """Return n random directions at right angles, as columns: (dims, n); all of them if there are no more."""
-    if dims <= n:
-        return np.eye(dims, dtype=np.float32)
-    directions, _ = np.linalg.qr(np.random.default_rng(seed).standard_normal((dims, n)))
-    return np.asarray(directions, np.float32)
-
-
 def choose(
     kept: Words,
     held_out: Words,
@@ -91,8 +101,9 @@ def choose(
     lams: Sequence[float] = LAMS,
     shares: Sequence[float | None] = (None, *SHARES),
     seed: int = 0,
-    threads: int | None = None,
+    pool: Pool | None = None,
     device: Any = None,
+    work: Workspace | None = None,
     on_try: Callable[[str, float], None] = lambda name, score: None,
 ) -> Choice:
     """Choose lam and the share for `reliabilities` by the cosines of held-out words with their given vectors.
@@ -112,17 +123,20 @@ def choose(
         lams: The values to try, in order.
         shares: The values to try, in order; None for words that all count the same.
         seed: Determines the random projection in which vectors are compared.
-        threads: The number of threads; None for one per core.
+        pool: As for `Ridge.solve`.
         device: As for `Ridge.solve`.
+        work: As for `Ridge`.
         on_try: Called with what was tried and its score.
     """
     start = lams.index(FIRST_LAM) if FIRST_LAM in lams else len(lams) - 1
     if not len(held_out.weights) or len(lams) == len(shares) == 1:
         return Choice(lams[start], shares[0], {})
     directions = projection(kept.targets.shape[1], SEARCH_DIMS, seed)
-    targets, goal = kept.targets @ directions, held_out.targets @ directions
-    middle = targets.mean(axis=0)
-    trust = reliabilities(np.concatenate([kept.counts, held_out.counts]), SCORE_SHARE)
+    work = work or Workspace()
+    targets = work.keep("tuning.targets", projected(kept.targets, directions))
+    goal = projected(held_out.targets, directions)
+    middle = targets[kept.rows].mean(axis=0)
+    trust = reliabilities(np.concatenate([kept.counts[kept.rows], held_out.counts]), SCORE_SHARE)
     even = parts = np.full(len(goal), 1 / len(goal))
     if trust is not None:
         frequent = trust[-len(goal) :].astype(np.float64)
@@ -131,13 +145,18 @@ def choose(
 
     @functools.lru_cache(maxsize=1)
     def ridge(share: float | None) -> Ridge:
-        return Ridge(kept.weights, penalty, reliabilities(kept.counts, share))
+        return Ridge(kept.weights, penalty, kept.reliabilities(share), kept.some, work)
+
+    needed, columns = np.unique(held_out.weights.indices, return_inverse=True)
+    weights = replace(held_out.weights, indices=columns.astype(np.int32), n_columns=needed.size)
+    iterations: dict[tuple[float, float | None], int] = {}
 
     @functools.cache
     def cosines_of(lam: float, share: float | None) -> tuple[Vector, Vector]:
         """Return the cosines of the held-out words, plain and around the mean."""
-        vectors = ridge(share).solve(targets, lam, tolerance=TOLERANCE, threads=threads, device=device).vectors
-        words = held_out.weights.composed(vectors)
+        solution = ridge(share).solve(targets, lam, only=needed, pool=pool, device=device)
+        iterations[lam, share] = solution.report["iterations"]
+        words = weights.composed(solution.vectors)
         plain = row_cosines(words, goal)
         name = f"{lam:g}" if share is None else f"{lam:g}, {share:.2g}"
         scores[name] = round(float(plain.mean()), 4)
@@ -169,7 +188,7 @@ def choose(
         share = other
     if share != shares[0]:
         at = climb(at, share, 1, parts)
-    return Choice(lams[at], share, scores)
+    return Choice(lams[at], share, scores, iterations[lams[at], share])
 
 
 def row_cosines(left: FloatMatrix, right: FloatMatrix) -> Vector:

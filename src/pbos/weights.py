@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -10,6 +11,7 @@ import numpy.typing as npt
 from pbos.arrays import FloatMatrix
 from pbos.kernels import columns
 from pbos.kernels.compose import compose
+from pbos.workspace import Workspace
 
 
 @dataclass(frozen=True)
@@ -42,26 +44,51 @@ class Weights:
         compose(self.indptr, self.indices, self.data, vectors, out)
         return out
 
-    def scaled(self, factors: npt.NDArray[np.float32]) -> Weights:
-        """Return the matrix with row i multiplied by factors[i]."""
-        data = self.data * np.repeat(factors, np.diff(self.indptr))
-        return Weights(self.indptr, self.indices, data, self.n_columns)
-
-    def renumbered(self, numbers: npt.NDArray[np.int64]) -> Weights:
+    def renumbered(self, numbers: npt.NDArray[np.integer[Any]]) -> Weights:
         """Give column i the number numbers[i]; columns with the same number become one."""
         n_columns = int(numbers.max(initial=-1)) + 1
         return Weights(self.indptr, numbers[self.indices].astype(np.int32), self.data, n_columns).merged()
 
-    def columns_of_same_words(self, apart: npt.NDArray[np.int64] | None = None) -> npt.NDArray[np.int64]:
-        """Number the columns so that those with the same set of words have the same number, in order of appearance.
+    def kept(self, name: str, work: Workspace) -> Weights:
+        """Return the same matrix in files, if the workspace has a folder."""
+        indptr, indices = work.keep(f"{name}.indptr", self.indptr), work.keep(f"{name}.indices", self.indices)
+        return Weights(indptr, indices, work.keep(f"{name}.data", self.data), self.n_columns)
 
-        The columns in `apart`, no two of which have the same set of words, get numbers of their own.
-        """
-        marks = np.random.default_rng(0).integers(1 << 63, size=len(self) + 1, dtype=np.int64)
-        keys = columns.column_keys(self.indptr, self.indices, marks, self.n_columns)
-        if apart is not None:
-            keys[apart] ^= marks[-1]
-        _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
-        order = np.argsort(np.argsort(first))
-        numbers: npt.NDArray[np.int64] = order[inverse]
-        return numbers
+    def forget(self, work: Workspace) -> None:
+        """Remove its files."""
+        for array in (self.indptr, self.indices, self.data):
+            work.forget(array)
+
+
+def columns_of_same_words(parts: list[Weights], apart: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
+    """Number the columns so that those with the same set of words have the same number, in order of appearance.
+
+    Args:
+        parts: The matrix, some rows at a time; no row has a column twice.
+        apart: Columns that get numbers of their own; no two of them have the same set of words.
+    """
+    n_words, n_columns = sum(map(len, parts)), parts[0].n_columns
+    marks = np.random.default_rng(0).integers(1 << 63, size=n_words + 1, dtype=np.int64)
+    keys = np.zeros(n_columns, np.int64)
+    first = 0
+    for part in parts:
+        columns.add_column_keys(part.indptr, part.indices, marks[first : first + len(part)], keys)
+        first += len(part)
+    keys[apart] ^= marks[-1]
+    _, places, inverse = np.unique(keys, return_index=True, return_inverse=True)
+    order = np.empty(places.size, np.int32)
+    order[np.argsort(places)] = np.arange(places.size, dtype=np.int32)
+    return order[inverse]
+
+
+def joined(parts: list[Weights], work: Workspace) -> Weights:
+    """Return a matrix from its rows, some at a time."""
+    size = sum(part.data.size for part in parts)
+    indices, data = work.empty("weights.indices", (size,), np.int32), work.empty("weights.data", (size,), np.float32)
+    lengths = np.concatenate([[0], *(np.diff(part.indptr) for part in parts)])
+    first = 0
+    for part in parts:
+        some = slice(first, first + part.data.size)
+        indices[some], data[some] = part.indices, part.data
+        first = some.stop
+    return Weights(work.keep("weights.indptr", np.cumsum(lengths)), indices, data, parts[0].n_columns)

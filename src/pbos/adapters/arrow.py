@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from pbos.arrays import FloatMatrix
 from pbos.errors import FormatError, InputError, MissingExtraError
-from pbos.files import PARQUET, absolute, is_table, write_whole
+from pbos.files import PARQUET, everywhere, is_table, open_file, write_whole
 from pbos.model import Model, load
 from pbos.progress import progress as progress_bar
 from pbos.settings import MISSING, Missing, check_choice
@@ -213,7 +213,7 @@ class Embedder:
     def __post_init__(self) -> None:
         check_choice("missing", self.missing, (*MISSING, "null"))
         if not isinstance(self.model, Model) and self.model is not None:
-            object.__setattr__(self, "model", str(absolute(self.model)))  # other processes work in other folders
+            object.__setattr__(self, "model", everywhere(self.model))  # other processes work in other folders
 
     def loaded(self) -> Model:
         """Return the model, loaded once in each process."""
@@ -354,7 +354,7 @@ def word_column(path: str | PathLike[str], schema: Any, column: str | None) -> s
 def open_table(path: str | PathLike[str], groups: range | None = None) -> Iterator[Table]:
     """Open a Parquet or Arrow file, or some row groups of a Parquet file."""
     try:
-        with Path(path).open("rb") as stream:
+        with open_file(path) as stream:
             if Path(path).suffix in PARQUET:
                 file = parquet.ParquetFile(stream)
                 sizes = [file.metadata.row_group(at).num_rows for at in range(file.num_row_groups)]

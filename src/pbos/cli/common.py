@@ -11,7 +11,6 @@ from contextlib import nullcontext, suppress
 from dataclasses import Field, fields
 from functools import cache, wraps
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_type_hints
 
 import typer
@@ -78,13 +77,15 @@ def with_settings(*names: str) -> Callable[[Command], Command]:
 
 ModelOption = Annotated[
     str | None,
-    typer.Option("-m", "--model", metavar="FOLDER", help="The model; by default the English model of pbos."),
+    typer.Option(
+        "-m", "--model", metavar="FOLDER", help="The model, a folder or URL; by default the English one of pbos."
+    ),
 ]
 WordsArgument = Annotated[
     list[str] | None, typer.Argument(metavar="WORD", help="Words; if there are none, lines are read from stdin.")
 ]
 InputOption = Annotated[
-    Path | None, typer.Option("-i", "--input", metavar="FILE", help="Read lines from a file (- for stdin).")
+    str | None, typer.Option("-i", "--input", metavar="FILE", help="Read lines from a file (- for stdin).")
 ]
 ThreadsOption = Annotated[int | None, typer.Option(min=1, help="The number of threads; by default one per core.")]
 SchedulerOption = Annotated[
@@ -130,7 +131,7 @@ def prepare() -> None:
     warnings.formatwarning = lambda message, *_, **__: f"pbos: warning: {message}\n"
 
 
-def words_from(words: list[str] | None, file: Path | None, missing: str | None = None) -> Iterator[str]:
+def words_from(words: list[str] | None, file: str | None, missing: str | None = None) -> Iterator[str]:
     """Yield the words given as arguments, or the lines of a file or of stdin.
 
     An empty word is an error that names its place, unless `missing`, the choice of --missing, is "zeros".
@@ -147,16 +148,16 @@ def words_from(words: list[str] | None, file: Path | None, missing: str | None =
         yield word
 
 
-def lines_of(file: Path | None) -> Iterator[str]:
+def lines_of(file: str | None) -> Iterator[str]:
     """Yield the lines of a file, possibly compressed, or of stdin, without reading all of them at once."""
     opened = nullcontext(sys.stdin.buffer) if name_of(file) == "stdin" else open_bytes(str(file))
     with opened as stream:
         yield from decoded_lines(lines_between(stream), f"{name_of(file)}, line")
 
 
-def name_of(file: Path | None) -> str:
+def name_of(file: str | None) -> str:
     """Return the name of an input in error messages."""
-    return "stdin" if file is None or str(file) == "-" else str(file)
+    return "stdin" if file is None or file == "-" else file
 
 
 def batches(items: Iterable[Item], size: int = BATCH) -> Iterator[list[Item]]:

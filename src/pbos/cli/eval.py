@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pbos.cli.common import CountsOption, JsonOption, ModelOption, PresetOption, load_model, prepare, write, write_json
+from pbos.files import is_remote, local
 
 if TYPE_CHECKING:
     from pbos.evaluation.results import Embedder, Result
@@ -46,7 +47,7 @@ def similarity(
     ] = None,
     model: ModelOption = None,
     targets: Annotated[
-        Path | None, typer.Option(metavar="VECTORS", help="Evaluate word vectors instead of a model.")
+        str | None, typer.Option(metavar="VECTORS", help="Evaluate word vectors instead of a model.")
     ] = None,
     data: DataOption = None,
     json: JsonOption = False,
@@ -69,7 +70,7 @@ def similarity(
 
     embedder: Embedder = load_model(model) if targets is None else words.Targets(WordVectors.read(targets))
     for name in sets or datasets.ENGLISH:
-        if Path(name).is_file():
+        if is_remote(name) or local(name).is_file():
             pairs, label = datasets.read_pairs(name), Path(name).name
         else:
             pairs, label = datasets.pairs(name, data), datasets.get(name).name
@@ -129,7 +130,7 @@ def tagging(
 
 
 def heldout(
-    vectors: Annotated[Path, typer.Argument(metavar="VECTORS", help="Word vectors.")],
+    vectors: Annotated[str, typer.Argument(metavar="VECTORS", help="Word vectors.")],
     counts: CountsOption = None,
     preset: PresetOption = "default",
     number: Annotated[int, typer.Option("-n", "--number", min=20, help="How many words to hold out.")] = 5000,

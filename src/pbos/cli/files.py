@@ -5,7 +5,6 @@ from __future__ import annotations
 import unicodedata
 from collections import Counter
 from dataclasses import fields
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -28,6 +27,7 @@ from pbos.cli.common import (
     write_json,
 )
 from pbos.errors import InputError
+from pbos.files import check_target
 from pbos.settings import DTYPES, Preset
 from pbos.vectors import FORMATS
 
@@ -38,13 +38,15 @@ OTHER_SETTINGS = {  # which a solver does not use
     "sgd": ("lam", "reliability", "own_share", "confidence"),
 }
 FormatOption = Annotated[str | None, one_of(FORMATS, "The format, if the name does not determine it.")]
-OutputOption = Annotated[Path, typer.Option("-o", "--output", metavar="FOLDER", help="Where to save the model.")]
+OutputOption = Annotated[
+    str, typer.Option("-o", "--output", metavar="FOLDER", help="Where to save the model: a folder or URL.")
+]
 
 
 @with_settings(*(setting.name for setting in fields(Preset)))
 def train(
     vectors: Annotated[
-        Path, typer.Argument(metavar="VECTORS", help="The word vectors: word2vec, GloVe, fastText .vec, npz, a folder.")
+        str, typer.Argument(metavar="VECTORS", help="The word vectors: word2vec, GloVe, fastText .vec, npz, a folder.")
     ],
     output: OutputOption,
     counts: CountsOption = None,
@@ -175,12 +177,12 @@ def compress(
 
 
 def complete(
-    vectors: Annotated[Path, typer.Argument(metavar="VECTORS", help="The word vectors you have.")],
+    vectors: Annotated[str, typer.Argument(metavar="VECTORS", help="The word vectors you have.")],
     words: Annotated[
-        Path, typer.Argument(metavar="WORDS", help="A file with a word per line, or with --text a text (- for stdin).")
+        str, typer.Argument(metavar="WORDS", help="A file with a word per line, or with --text a text (- for stdin).")
     ],
     output: Annotated[
-        Path, typer.Option("-o", "--output", metavar="FILE", help="The new table; its name determines the format.")
+        str, typer.Option("-o", "--output", metavar="FILE", help="The new table; its name determines the format.")
     ],
     format: FormatOption = None,
     min_confidence: Annotated[
@@ -213,8 +215,7 @@ def complete(
     from pbos.vectors.formats import check_words, choose_format
 
     format = choose_format(output, format)  # training takes a while: find out first whether the table can be written
-    if not output.absolute().parent.is_dir():
-        raise InputError(f"{output}: the folder {output.parent} does not exist")
+    check_target(output)
     listed = words_of_text(words, min_count) if text else [word for line in lines_of(words) if (word := line.strip())]
     if not listed:
         raise InputError(f"{name_of(words)}: no words found" + (f" at least {min_count} times" if text else ""))
@@ -230,7 +231,7 @@ def complete(
         note(f"left out {len(lost):,} of {len(set(listed)):,} words ({why}): {shown}")
 
 
-def words_of_text(file: Path, min_count: int) -> list[str]:
+def words_of_text(file: str, min_count: int) -> list[str]:
     """Return the words of a text that occur often enough, the most frequent first."""
     counts: Counter[str] = Counter()
     for token, count in Counter(token for line in lines_of(file) for token in line.split()).items():
@@ -249,8 +250,8 @@ def without_punctuation(token: str) -> str:
 
 
 def convert(
-    source: Annotated[Path, typer.Argument(metavar="FROM", help="A vector file or folder.")],
-    target: Annotated[Path, typer.Argument(metavar="TO", help="The new file; its name determines the format.")],
+    source: Annotated[str, typer.Argument(metavar="FROM", help="A vector file or folder.")],
+    target: Annotated[str, typer.Argument(metavar="TO", help="The new file; its name determines the format.")],
     format: FormatOption = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Take only the first N words.")] = None,
 ) -> None:

@@ -12,7 +12,7 @@ import typer
 from pbos.cli.common import ThreadsOption, note, one_of, prepare, with_settings
 from pbos.cli.files import OutputOption, solver_facts
 from pbos.errors import InputError, PbosError
-from pbos.files import absolute
+from pbos.files import absolute, is_remote
 from pbos.settings import DTYPES
 
 
@@ -36,9 +36,9 @@ def learn(
     lowercase: Annotated[bool, typer.Option(help="Change text to lower case.")] = True,
     pretokenized: Annotated[bool, typer.Option("--pretokenized", help="Words are what stands between spaces.")] = False,
     vectors: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the word vectors too: .vec, .bin, .npz, .kv, ...")
+        str | None, typer.Option(metavar="FILE", help="Write the word vectors too: .vec, .bin, .npz, .kv, ...")
     ] = None,
-    counts: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the word counts too, as .tsv.")] = None,
+    counts: Annotated[str | None, typer.Option(metavar="FILE", help="Write the word counts too, as .tsv.")] = None,
     cooccurrences: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Keep the co-occurrences, to add text to them later.")
     ] = None,
@@ -70,9 +70,9 @@ def learn(
     check_writable(output)
     if add and cooccurrences is None:
         raise InputError("--add needs the folder to add to; give it with --cooccurrences")
-    folder = absolute(output)
+    folder = absolute(Path(output).name if is_remote(output) else output)
     kept = cooccurrences or folder.with_name(f"{folder.name}.cooccurrences")
-    if absolute(kept) == folder:
+    if absolute(kept) == folder and not is_remote(output):
         raise InputError(f"the model and the co-occurrences cannot both be saved to {output}; choose another folder")
     before = kept.exists()
     if not text and sys.stdin.isatty():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import secrets
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -83,7 +82,7 @@ def explain(
     neighbors: Annotated[
         int | None, typer.Option(min=1, help="Show the N nearest training words; by default 10 in JSON, none in text.")
     ] = None,
-    svg: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the lattice of one word.")] = None,
+    svg: Annotated[str | None, typer.Option(metavar="FILE", help="Draw the lattice of one word.")] = None,
     json: JsonOption = False,
 ) -> None:
     """Show the segmentations of a word and the weights of its subwords in its vector.
@@ -136,10 +135,10 @@ def segmenter_of(model: str | None, counts: str | None, **settings: Any) -> Segm
         raise InputError("give a model with --model or counts with --counts, not both")
     prepare()
     from pbos.segmenter import Segmenter
-    from pbos.storage import read_config
+    from pbos.storage import folder_of, read_config
 
     if counts is not None:
         return Segmenter.from_counts(counts, **settings)
-    if model is None or "vectors" in read_config(Path(model).expanduser()):
+    if model is None or "vectors" in read_config(folder_of(model)):
         return load_model(model)
     return Segmenter.load(model)

@@ -30,7 +30,7 @@ from pbos.cli.common import (
     write_json,
 )
 from pbos.errors import InputError
-from pbos.files import is_table, write_whole
+from pbos.files import is_folder, is_table, write_whole
 from pbos.settings import MISSING
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 Writer = Callable[..., Any]
 ExactOption = Annotated[bool, typer.Option("--exact", help="Use the given vectors of training words.")]
 TargetsOption = Annotated[
-    Path | None,
+    str | None,
     typer.Option("--vectors", metavar="FILE", help="As --exact, with the words and vectors of this file."),
 ]
 
@@ -97,15 +97,16 @@ def embed(
     """
     from pbos.progress import progress
 
-    to_folder = scheduler is not None or (output is not None and (output.endswith("/") or Path(output).is_dir()))
+    to_folder = scheduler is not None or (output is not None and (output.endswith("/") or is_folder(output)))
     from_table, to_table = input is not None and is_table(input), output is not None and is_table(output)
     if column is not None and not (from_table or to_table or to_folder):
         raise InputError("--column is for tables; give it with an input or output file .parquet, .arrow or .feather")
     if missing == "null" and not (from_table and to_table) and not to_folder:
         raise InputError("--missing null is for tables; give an input and an output file .parquet, .arrow or .feather")
-    if json and output is not None and (to_table or output.endswith((".npy", "/"))):
-        raise InputError(f"--json writes text; choose an output file that does not end in {Path(output).suffix or '/'}")
-    if confidence and output is not None and output.endswith(".npy"):
+    suffix = None if output is None else "/" if to_folder else Path(output).suffix
+    if json and (to_table or suffix in (".npy", "/")):
+        raise InputError(f"--json writes text; choose an output file that does not end in {suffix}")
+    if confidence and suffix == ".npy":
         raise InputError("--confidence needs text, JSON or a table as output; a file .npy has vectors only")
     if to_folder and (words or input is None or output is None):
         raise InputError("a folder of vectors is made from files: give them with --input, and the folder with --output")
@@ -141,7 +142,7 @@ def embed(
     uncovered.warn()
 
 
-def _load(model: str | None, vectors: Path | None) -> Model:
+def _load(model: str | None, vectors: str | None) -> Model:
     """Load a model, and the given vectors for --exact if there are any."""
     loaded = load_model(model)
     return loaded if vectors is None else loaded.with_targets(vectors)
@@ -177,7 +178,7 @@ def _writer(output: str | None, json: bool, dims: int) -> Iterator[Writer]:
     from numpy.lib.format import write_array_header_1_0 as write_header
 
     with nullcontext(sys.stdout.buffer) if output is None else write_whole(output) as stream:
-        if output is None or not output.endswith(".npy"):
+        if output is None or Path(output).suffix != ".npy":
             yield lambda *columns: _write_text(stream, json, *columns)
             return
         header = {"descr": "<f4", "fortran_order": False}
@@ -213,7 +214,7 @@ def neighbors(
     ] = None,
     negative: Annotated[list[str] | None, typer.Option(metavar="WORD", help="A word to subtract.")] = None,
     among: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Search these words, one per line, not the training words.")
+        str | None, typer.Option(metavar="FILE", help="Search these words, one per line, not the training words.")
     ] = None,
     exact: ExactOption = False,
     vectors: TargetsOption = None,
@@ -295,7 +296,7 @@ def similarity(
     uncovered.warn()
 
 
-def _pairs(file: Path | None) -> Iterator[list[str]]:
+def _pairs(file: str | None) -> Iterator[list[str]]:
     for number, line in enumerate(lines_of(file), 1):
         pair = line.split("\t")[:2]
         if len(pair) < 2 or not all(pair):

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from pbos.corpus.words import words_of
 from pbos.errors import FormatError, InputError
-from pbos.files import PathLike, write_whole_folder
+from pbos.files import PathLike, local, write_whole_folder
 from pbos.kernels import pairs
 from pbos.threads import in_threads, thread_count
 
@@ -108,7 +108,7 @@ class Cooccurrences:
     @classmethod
     def load(cls, path: PathLike) -> Cooccurrences:
         """Open a folder; its arrays stay mapped, not in memory."""
-        folder = Path(path)
+        folder = local(path)
         try:
             info = json.loads((folder / "info.json").read_text("utf-8"))
             if info.pop("format") != FORMAT:
@@ -141,7 +141,7 @@ def merge(parts: list[Cooccurrences], path: PathLike, threads: int | None = None
         counts[new] += part.counts
         sizes[new] += np.diff(part.indptr)
     some = list(ranges(np.concatenate([[0], np.cumsum(sizes)])))
-    with write_whole_folder(Path(path)) as folder:
+    with write_whole_folder(local(path)) as folder:
         writers = {name: ArrayWriter(folder / f"{name}.npy", dtype) for name, dtype in ARRAYS.items()}
         writers["counts"].add(counts)
         writers["indptr"].add(np.zeros(1, np.int64))

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import shutil
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from pbos.corpus.cooccurrences import Cooccurrences, Counting, merge
 from pbos.corpus.sources import Source
 from pbos.errors import InputError, warn
-from pbos.files import put_in_place, sibling
+from pbos.files import lock, put_in_place, sibling
 from pbos.threads import in_threads, thread_count
 
 FAN_IN = 16  # runs of the same size that are merged into one
@@ -54,7 +52,7 @@ def count_text(
     digests: list[str] = []
     waiting: list[tuple[int, bytes, str]] = []
     n_before = n_unknown = 0
-    with lock(folder):
+    with lock(folder, f"another process is counting into {folder}; wait for it, or stop it"):
         runs = Runs(folder, counting)
         if before.intersection(runs.digests.values()):  # they are merged already; removing them was interrupted
             runs.clear()
@@ -105,25 +103,6 @@ def count_text(
 def digest_of(block: bytes) -> str:
     """Return a digest of a block of text."""
     return hashlib.blake2b(block, digest_size=16).hexdigest()
-
-
-@contextmanager
-def lock(folder: Path) -> Iterator[None]:
-    """Make a folder, if it is not there, and keep other processes out of it (not on Windows)."""
-    folder.mkdir(parents=True, exist_ok=True)
-    if sys.platform == "win32":
-        yield
-        return
-    import fcntl
-
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-    except BlockingIOError:
-        raise InputError(f"another process is counting into {folder}; wait for it, or stop it") from None
-    finally:
-        os.close(handle)
 
 
 class Runs:

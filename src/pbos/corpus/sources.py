@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from pbos.corpus.words import BETWEEN_TOKENS
 from pbos.errors import InputError
-from pbos.files import BOM, compression, is_table, open_bytes
+from pbos.files import BOM, compression, exists, is_remote, is_table, local, open_bytes, open_file, url_of
 from pbos.text import is_missing
 
 BLOCK = 16 << 20  # bytes; a fixed size, because thinning out depends on it
@@ -92,7 +92,9 @@ def source_of_files(paths: Iterable[str | os.PathLike[str]], column: str | None 
     found = files_of(paths)
     if column is not None and not all(map(is_table, found)):
         raise InputError("a column is for tables; all files have to end in .parquet, .arrow or .feather")
-    plain = all(Path(path).is_file() and not is_table(path) and not is_compressed(path) for path in found)
+    plain = not any(map(is_remote, found)) and all(
+        Path(path).is_file() and not is_table(path) and not is_compressed(path) for path in found
+    )
     return Source(chunks_of_files(found, column), sum(Path(path).stat().st_size for path in found) if plain else None)
 
 
@@ -100,23 +102,26 @@ def files_of(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
     """Return files, each once; patterns such as `*.txt.gz` are resolved in sorted order."""
     found: list[str] = []
     for path in paths:
-        name = os.fspath(path)
-        exists = name == "-" or Path(name).exists()
-        matches = [name] if exists else files_like(name)
+        name = url_of(path) if is_remote(path) else str(local(path))
+        matches = [name] if name == "-" or exists(name) else files_like(name)
         if not matches:
-            raise InputError(f"{path}: there is no such file; pass files, or patterns such as 'texts/*.txt.gz'")
+            raise InputError(f"{name}: there is no such file; pass files, or patterns such as 'texts/*.txt.gz'")
         found += matches
     return list(dict.fromkeys(found))
 
 
 def files_like(pattern: str) -> list[str]:
-    """Return the files that a pattern matches, sorted; it may be absolute, unlike those of Path.glob."""
+    """Return the files that a pattern matches, sorted; it may be absolute or a URL, unlike those of Path.glob."""
+    if is_remote(pattern):
+        from pbos import remote
+
+        return remote.files_like(pattern)
     return sorted(name for name in glob.glob(pattern, recursive=True) if not Path(name).is_dir())  # noqa: PTH207
 
 
 def is_compressed(path: str) -> bool:
     """Return whether a file is compressed."""
-    with Path(path).open("rb") as stream:
+    with open_file(path) as stream:
         return compression(stream.read(6)) is not None
 
 

@@ -31,20 +31,125 @@ def merge_duplicates(indptr, indices, data, n_columns):
 
 
 @kernel
-def column_keys(indptr, indices, marks, n_columns):
-    """Return a key for the set of rows of each column of a CSR matrix: the XOR of the rows' random marks.
+def add_column_keys(indptr, indices, marks, keys):
+    """XOR the random marks of rows into the keys of their columns; no row has a column twice.
 
-    Equal sets have equal keys. With 63-bit marks, two different sets collide with a probability of 2**-63.
+    Columns with the same rows get equal keys. With 63-bit marks, two other columns do with a probability of 2**-63.
     """
-    keys = np.zeros(n_columns, np.int64)
-    last = np.full(n_columns, -1, np.int64)
     for row in range(indptr.size - 1):
         for k in range(indptr[row], indptr[row + 1]):
+            keys[indices[k]] ^= marks[row]
+
+
+@kernel
+def count_rows(indptr, indices, data, rows, n_columns):
+    """Return how many of some rows have an entry above 0 in each column."""
+    n_rows = np.zeros(n_columns, np.int32)
+    for row in rows:
+        for k in range(indptr[row], indptr[row + 1]):
+            n_rows[indices[k]] += data[k] != 0.0
+    return n_rows
+
+
+@kernel
+def private_columns(indptr, indices, data, rows, factors, scale, n_rows):
+    """Merge the private columns of each of some rows into one; see `merge_private_columns`.
+
+    The matrix has its rows multiplied by `factors`, if there are any, and its columns by `scale`. Returns the number of
+    shared entries up to each row, the weight of each row's private column (0 for none), and for each old column its new
+    column (first the shared ones, then the private ones in the order of their rows) and factor.
+    """
+    new_column = np.zeros(n_rows.size, np.int32)
+    factor = np.ones(n_rows.size, np.float32)
+    size = 0
+    for column in range(n_rows.size):
+        if n_rows[column] != 1:
+            new_column[column] = size
+            size += 1
+    new_indptr = np.zeros(rows.size + 1, np.int64)
+    private = np.zeros(rows.size, np.float32)
+    for at in range(rows.size):
+        row = rows[at]
+        shared, squares = 0, 0.0
+        by = factors[at] if factors.size else np.float32(1.0)
+        for k in range(indptr[row], indptr[row + 1]):
+            if data[k] == 0.0:
+                continue
+            if n_rows[indices[k]] == 1:
+                squares += np.float64(data[k] * by * scale[indices[k]]) ** 2
+            else:
+                shared += 1
+        new_indptr[at + 1] = new_indptr[at] + shared
+        if squares > 0.0:
+            root = np.sqrt(squares)
+            private[at] = root
+            for k in range(indptr[row], indptr[row + 1]):
+                if n_rows[indices[k]] == 1 and data[k] != 0.0:
+                    new_column[indices[k]] = size
+                    factor[indices[k]] = data[k] * by * scale[indices[k]] / root
+            size += 1
+    return new_indptr, private, new_column, factor
+
+
+@kernel
+def write_shared_columns(indptr, indices, data, rows, factors, scale, n_rows, new_column, new_indices, new_data):
+    """Write the shared entries of some rows, which `private_columns` has counted."""
+    used = 0
+    for at in range(rows.size):
+        row = rows[at]
+        by = factors[at] if factors.size else np.float32(1.0)
+        for k in range(indptr[row], indptr[row + 1]):
             column = indices[k]
-            if last[column] != row:
-                last[column] = row
-                keys[column] ^= marks[row]
-    return keys
+            if data[k] != 0.0 and n_rows[column] != 1:
+                new_indices[used] = new_column[column]
+                new_data[used] = data[k] * by * scale[column]
+                used += 1
+
+
+@kernel
+def own_columns(indptr, indices, data, rows, whole, n_rows, least, factor):
+    """Find the column that a word has as a whole and no other word has, if its weight is above `least`.
+
+    Returns for each of some rows that column (-1 for none), its weight, the sum of the row's other private columns'
+    weights times `factor`, and whether the shared columns' weights sum up to more than `least`.
+    """
+    found = np.full(rows.size, -1, np.int32)
+    weights = np.zeros(rows.size, np.float32)
+    others = np.zeros(rows.size, np.float32)
+    shares = np.zeros(rows.size, np.bool_)
+    for at in range(rows.size):
+        row, shared = rows[at], 0.0
+        for k in range(indptr[row], indptr[row + 1]):
+            column = indices[k]
+            if n_rows[column] != 1:
+                shared += data[k]
+            elif column == whole[row] and data[k] > least:
+                found[at] = column
+                weights[at] = data[k]
+            else:
+                others[at] += data[k] * factor[column]
+        shares[at] = shared > least
+    return found, weights, others, shares
+
+
+@kernel
+def add_squares(indptr, indices, data, rows, factors, sums):
+    """Add the squares of some rows' entries to the sums of their columns; rows count by `factors`, if there are any."""
+    for at in range(rows.size):
+        by = np.float64(factors[at]) if factors.size else 1.0
+        for k in range(indptr[rows[at]], indptr[rows[at] + 1]):
+            sums[indices[k]] += by * np.float64(data[k]) ** 2
+
+
+@kernel
+def sum_shares(indptr, indices, data, rows, factors, inverses):
+    """Return for each of some rows the sum of its entries' squares times the `inverses` of their columns."""
+    found = np.zeros(rows.size, np.float64)
+    for at in range(rows.size):
+        by = np.float64(factors[at]) if factors.size else 1.0
+        for k in range(indptr[rows[at]], indptr[rows[at] + 1]):
+            found[at] += by * np.float64(data[k]) ** 2 * inverses[indices[k]]
+    return found
 
 
 @kernel
@@ -101,11 +206,29 @@ def merge_private_columns(indptr, indices, data, n_columns):
 
 
 @kernel
-def split_columns(merged, new_column, factor, vectors):
-    """Undo `merge_private_columns` for vectors: write the vectors of the old columns."""
+def split_columns(shared, private, new_column, factor, vectors):
+    """Undo merging for vectors: write those of the old columns, from those of the shared and the private ones."""
+    n_shared = shared.shape[0]
     for column in range(new_column.size):
+        new = new_column[column]
         for dim in range(vectors.shape[1]):
-            vectors[column, dim] = merged[new_column[column], dim] * factor[column]
+            value = shared[new, dim] if new < n_shared else private[new - n_shared, dim]
+            vectors[column, dim] = value * factor[column]
+
+
+@kernel
+def set_own_vectors(own, weights, others, shares, places, given, shared, private, vectors):
+    """Set the vector that each word has as a whole, so that the word becomes shared + shares * (given - shared).
+
+    `own` is the column of that vector, -1 for none, and `weights` its weight. `private` has the vectors of the merged
+    private columns, at `places`; `others` are their weights without the word as a whole.
+    """
+    for at in range(own.size):
+        if own[at] >= 0:
+            for dim in range(vectors.shape[1]):
+                other = others[at] * private[places[at], dim]
+                missing = shares[at] * (given[at, dim] - shared[at, dim]) - other
+                vectors[own[at], dim] = missing / weights[at]
 
 
 @kernel

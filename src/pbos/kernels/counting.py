@@ -65,6 +65,43 @@ def single_letters(text, n_letters, offsets, is_target):
 
 
 @kernel
+def merge_tries(labels, children, other_labels, other_children):
+    """Merge two tries in level order, whose first node is the root.
+
+    Returns for each node of the union: its place in the first and in the second trie, -1 where it is not in it, its
+    label and its number of children.
+    """
+    most = labels.size + other_labels.size
+    places = np.empty((2, most), np.int32)
+    new_labels = np.empty(most, labels.dtype)
+    new_children = np.zeros(most, np.int32)
+    places[:, 0] = 0
+    new_labels[0] = 0
+    size = child = other_child = 1  # in level order, the children of a node follow those of the node before it
+    node = 0
+    while node < size:
+        first, second = places[0, node], places[1, node]
+        end = child + (np.int64(children[first]) if first >= 0 else 0)
+        other_end = other_child + (np.int64(other_children[second]) if second >= 0 else 0)
+        while child < end or other_child < other_end:
+            label = labels[child] if child < end else other_labels[other_child]
+            if other_child < other_end:
+                label = min(label, other_labels[other_child])
+            places[0, size] = places[1, size] = -1
+            if child < end and labels[child] == label:
+                places[0, size] = child
+                child += 1
+            if other_child < other_end and other_labels[other_child] == label:
+                places[1, size] = other_child
+                other_child += 1
+            new_labels[size] = label
+            new_children[node] += 1
+            size += 1
+        node += 1
+    return places[:, :size], new_labels[:size], new_children[:size]
+
+
+@kernel
 def next_level(text, word_counts, length, n_nodes, parent_has_children, starts, ends, spans, longer):
     """Go through the spans of a level, and sort those that are longer by one letter into `longer`.
 

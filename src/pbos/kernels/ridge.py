@@ -89,8 +89,8 @@ def conjugate_gradients(rows, shares, lam, targets, max_iterations, tolerance, v
 
     `rows` is A as (indptr, indices, data). Uses the Jacobi preconditioner. Stops when the residual over all dimensions
     is at most `tolerance` times the right side, or after max_iterations. Writes S into `vectors`; returns the number of
-    iterations, and the squared norms of the residual and of the right side. `residual`, (n_columns, dims), and `pairs`,
-    (n_columns, 2, dims), are work space, allocated by the caller because NumPy uses large pages.
+    iterations, and for each dimension the squared norms of the residual and of the right side. `residual`, (n_columns,
+    dims), and `pairs`, (n_columns, 2, dims), are work space, allocated by the caller because NumPy uses large pages.
     """
     n_columns, dims = vectors.shape
     diagonal = np.empty(n_columns, np.float64)
@@ -110,7 +110,7 @@ def conjugate_gradients(rows, shares, lam, targets, max_iterations, tolerance, v
     step = np.zeros(dims, np.float32)
     for iteration in range(max_iterations):
         if left.sum() <= tolerance * tolerance * goal.sum():
-            return iteration, left.sum(), goal.sum()
+            return iteration, left, goal
         curvature = np.zeros(dims, np.float64)
         for column in range(n_columns):
             inverse = inverses[column]
@@ -136,4 +136,4 @@ def conjugate_gradients(rows, shares, lam, targets, max_iterations, tolerance, v
                 scaled[dim] += square * inverse
         for dim in range(dims):
             ratio[dim] = scaled[dim] / before[dim] if before[dim] > 0.0 else 0.0
-    return max_iterations, left.sum(), goal.sum()
+    return max_iterations, left, goal

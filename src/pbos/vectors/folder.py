@@ -8,10 +8,19 @@ import numpy as np
 
 from pbos.arrays import FloatMatrix
 from pbos.errors import FormatError, InputError
-from pbos.files import BOM, write_whole_folder
+from pbos.files import BOM, PathLike, is_remote, local, names_in, write_whole_folder
 from pbos.vectors.rows import Rows
 
 FILES = ("words.txt", "vectors.npy")
+
+
+def find_folder(path: PathLike) -> Path | None:
+    """Return the path of a folder, None if it is something else; a remote folder is fetched."""
+    if is_remote(path):
+        from pbos import remote
+
+        return remote.fetch(path, *FILES) if remote.is_folder(path) else None
+    return local(path) if local(path).is_dir() else None
 
 
 def read_folder(folder: Path, limit: int | None) -> Rows:
@@ -32,14 +41,14 @@ def read_folder(folder: Path, limit: int | None) -> Rows:
     return Rows(str(folder), words, vectors[:limit])
 
 
-def write_folder(target: Path, words: list[str], matrix: FloatMatrix) -> None:
+def write_folder(path: PathLike, words: list[str], matrix: FloatMatrix) -> None:
     """Write a folder. It may replace a folder of vectors, but nothing else."""
-    target = target.resolve()
-    if target.exists() and not target.is_dir():
+    target = path if is_remote(path) else local(path).resolve()
+    if isinstance(target, Path) and target.exists() and not target.is_dir():
         raise InputError(f"{target}: this is a file, so no folder can be written here; choose another name")
-    if target.exists() and not {entry.name for entry in target.iterdir()} <= set(FILES):
+    if not names_in(target) <= set(FILES):
         raise InputError(f"{target}: the folder contains other files than vectors; choose a new or empty one")
-    with write_whole_folder(target) as fresh:
+    with write_whole_folder(target, last="words.txt") as fresh:
         with (fresh / "words.txt").open("wb") as stream:
             stream.writelines(f"{word}\n".encode() for word in words)
         np.save(fresh / "vectors.npy", matrix)

@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from pbos.errors import InputError, MissingExtraError
+from pbos.files import PathLike
 from pbos.settings import check_choice
 
 FORMATS = ("word2vec", "word2vec-binary", "glove", "npz", "gensim", "safetensors", "folder")
@@ -31,20 +32,21 @@ NOT_ALLOWED = {
 }
 
 
-def choose_format(target: Path, format: str | None) -> str:
+def choose_format(path: PathLike, format: str | None) -> str:
     """Return the given format, or the one that the file name implies."""
     if format is not None:
         check_choice("format", format, FORMATS)
+    target = Path(path)  # also of a URL, for its suffix
     compressed = target.suffix in COMPRESSIONS
     if format is None:
         suffix = (target.with_suffix("") if compressed else target).suffix
         format = "folder" if target.is_dir() or not suffix else SUFFIXES.get(suffix)
     if format is None:
         raise InputError(
-            f"{target}: unknown suffix {suffix}; use {', '.join(SUFFIXES)}, none (a folder), or pass format="
+            f"{path}: unknown suffix {suffix}; use {', '.join(SUFFIXES)}, none (a folder), or pass format="
         )
     if compressed and format in ("npz", "folder") and not target.is_dir():
-        raise InputError(f"{target}: {format} cannot be written compressed; leave out {target.suffix}")
+        raise InputError(f"{path}: {format} cannot be written compressed; leave out {target.suffix}")
     if format == "gensim" and not find_spec("gensim"):
         raise MissingExtraError("writing gensim's .kv files", "gensim")
     return format

@@ -11,7 +11,7 @@ import numpy as np
 
 from pbos.arrays import FloatMatrix
 from pbos.errors import FormatError
-from pbos.files import PathLike
+from pbos.files import PathLike, on_disk
 from pbos.vectors.pickles import as_array, read_pickle
 from pbos.vectors.rows import Rows
 
@@ -54,8 +54,8 @@ def attributes(thing: Any) -> dict[str, Any]:
 def read_side_file(name: str, compressed: bool) -> Any:
     """Read an array from a file of its own, mapped into memory if possible."""
     if not compressed:
-        return np.load(f"{name}.npy", mmap_mode="r", allow_pickle=False)
-    with np.load(f"{name}.npz", allow_pickle=False) as archive:
+        return np.load(on_disk(f"{name}.npy"), mmap_mode="r", allow_pickle=False)
+    with np.load(on_disk(f"{name}.npz"), allow_pickle=False) as archive:
         return archive["val"]
 
 

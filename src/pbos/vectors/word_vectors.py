@@ -19,7 +19,7 @@ from pbos.progress import progress as progress_bar
 from pbos.text import as_words
 from pbos.vectors import stream as streams
 from pbos.vectors.binary import binary_rows, read_binary
-from pbos.vectors.folder import read_folder, write_folder
+from pbos.vectors.folder import find_folder, read_folder, write_folder
 from pbos.vectors.formats import check_words, choose_format
 from pbos.vectors.gensim import read_gensim, write_gensim
 from pbos.vectors.npz import read_npz, write_npz
@@ -92,12 +92,13 @@ class WordVectors:
 
         Args:
             path: word2vec (text or binary), fastText .vec, GloVe, .npz, gensim's .kv or .model (read as data, nothing
-                in it is run), .safetensors, or a folder with words.txt and vectors.npy.
+                in it is run), .safetensors, or a folder with words.txt and vectors.npy; or the URL of one of these.
             limit: Read only this many rows.
             progress: Show a progress bar: True, False, or None for "only on a terminal".
         """
         limit = None if limit is None else whole_number("limit", limit, 1)
-        rows = read_folder(Path(path), limit) if Path(path).is_dir() else read_file(path, limit, progress)
+        folder = find_folder(path)
+        rows = read_file(path, limit, progress) if folder is None else read_folder(folder, limit)
         vectors = cls.__new__(cls)
         vectors._fill(rows, limit)
         replaced = [word for word in vectors.words if "\ufffd" in word]
@@ -110,19 +111,19 @@ class WordVectors:
         """Write a file or folder, completely or not at all.
 
         Args:
-            path: Where to write; an additional suffix .gz, .bz2, .xz or .zst compresses (not for npz and folder).
+            path: Where to write, also a URL; an additional suffix .gz, .bz2, .xz or .zst compresses (not for npz and
+                folder).
             format: word2vec, word2vec-binary, glove, npz, gensim, safetensors or folder. None chooses by the name:
                 .vec and .txt are word2vec, .bin is word2vec-binary, .glove is glove, .npz is npz, .kv is gensim (which
                 must be installed), .safetensors is safetensors, a name without a suffix is a folder.
             progress: Show a progress bar: True, False, or None for "only on a terminal".
         """
-        target = Path(path)
-        format = choose_format(target, format)
+        format = choose_format(path, format)
         check_words(self.words, format)
         if format == "folder":
-            write_folder(target, self.words, self.vectors)
+            write_folder(path, self.words, self.vectors)
             return
-        with write_whole(target) as stream:
+        with write_whole(path) as stream:
             if format in WRITERS:
                 WRITERS[format](stream, self.words, self.vectors)
                 return
@@ -180,8 +181,8 @@ def read_file(path: PathLike, limit: int | None, progress: bool | None) -> Rows:
     with open_bytes(path) as stream:
         head = stream.read(streams.BLOCK)
         raw = getattr(stream, "raw", None)
-        size = os.fstat(stream.fileno()).st_size if isinstance(raw, io.FileIO) else 0  # 0 if compressed or a pipe
-        if not head:
+        size = os.fstat(stream.fileno()).st_size if isinstance(raw, io.FileIO) else getattr(raw, "size", 0)
+        if not head:  # size is 0 if it is compressed or a pipe
             raise FormatError(f"{path}: the file is empty; expected word vectors")
         for magic, message in UNREADABLE.items():
             if head.startswith(magic):

@@ -1,0 +1,227 @@
+"""Files behind URLs: s3://, gs://, https:// and all others that fsspec knows (extra `remote`).
+
+The rest of pbos works on local files. What is remote is read as a stream, fetched into a cache, or uploaded when it is
+complete; `pbos.files` is where paths and URLs part. Any error is one sentence that names the URL.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import io
+import os
+import re
+import secrets
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from pbos.errors import InputError, MissingExtraError, PbosError
+from pbos.files import PathLike, lock, url_of, write_whole_folder
+
+try:
+    from fsspec.core import url_to_fs
+except ImportError:
+    raise MissingExtraError("a path that is a URL", "remote") from None
+
+# what tells versions of a file apart, under the names that it has in S3, in other stores and in HTTP
+FACTS = ("size", "ETag", "etag", "LastModified", "Last-Modified", "last_modified", "mtime", "modified", "created")
+
+
+@contextmanager
+def errors_about(url: str) -> Iterator[None]:
+    """Turn whatever a file system raises into an error that names the URL."""
+    try:
+        yield
+    except PbosError:
+        raise
+    except (ImportError, ValueError) as error:  # the library of a protocol is missing, or there is no such protocol
+        raise InputError(f"{url}: {error}") from error
+    except Exception as error:
+        why: Any = error.__cause__ if isinstance(error.__cause__, OSError) else error  # no connection is "not found"
+        known: dict[Any, int] = {FileNotFoundError: errno.ENOENT, PermissionError: errno.EACCES}
+        number = getattr(why, "errno", None) or known.get(type(why), errno.EIO)
+        said = getattr(why, "strerror", None) or str(why)
+        if said in url:  # some say nothing but the path
+            said = os.strerror(number) if type(why) in known else type(why).__name__
+        raise OSError(number, said.splitlines()[0], url) from error
+
+
+def find(url: str) -> tuple[Any, str]:
+    """Return the file system of a URL, without what it remembers of earlier calls, and the path in it."""
+    with errors_about(url):
+        system, path = url_to_fs(url)
+        system.invalidate_cache()
+        return system, path
+
+
+# Reading --------------------------------------------------------------------------------------------------------------
+
+
+class RemoteFile(io.RawIOBase):
+    """A remote file, open for reading.
+
+    Attributes:
+        size: In bytes; 0 if it is not known, or the server sends files only from their start.
+    """
+
+    def __init__(self, path: PathLike) -> None:
+        self.url = url_of(path)
+        system, place = find(self.url)
+        with errors_about(self.url):
+            self.file = system.open(place, "rb")
+            if (getattr(self.file, "details", None) or {}).get("type") == "directory":
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        self.size: int = (getattr(self.file, "size", 0) or 0) if self.file.seekable() else 0
+
+    def readable(self) -> bool:
+        """Return True, as io.BufferedReader requires."""
+        return True
+
+    def seekable(self) -> bool:
+        """Return whether the server sends parts of the file."""
+        return bool(self.file.seekable())
+
+    def readinto(self, buffer: Any) -> int:
+        """Read some bytes."""
+        with errors_about(self.url):
+            data = self.file.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        """Go to another place in the file."""
+        with errors_about(self.url):
+            return int(self.file.seek(offset, whence))
+
+    def close(self) -> None:
+        """Close the file."""
+        if not self.closed:
+            self.file.close()
+        super().close()
+
+
+def info_of(path: PathLike) -> dict[str, Any]:
+    """Return what a store says about a file or folder: its type, its size and so on."""
+    url = url_of(path)
+    system, place = find(url)
+    with errors_about(url):
+        return dict(system.info(place))
+
+
+def exists(path: PathLike) -> bool:
+    """Return whether there is a file or folder at a URL."""
+    try:
+        return bool(info_of(path))
+    except FileNotFoundError:
+        return False
+
+
+def is_folder(path: PathLike) -> bool:
+    """Return whether a URL is that of a folder, and not of a file."""
+    return bool(info_of(path)["type"] == "directory")
+
+
+def files_like(pattern: PathLike) -> list[str]:
+    """Return the URLs of the files that a pattern such as s3://bucket/*.txt matches, sorted."""
+    url = url_of(pattern)
+    system, place = find(url)
+    with errors_about(url):
+        found = system.glob(place, detail=True)
+        return sorted(system.unstrip_protocol(name) for name, info in found.items() if info["type"] == "file")
+
+
+def names_in(path: PathLike) -> set[str]:
+    """Return the names of what is in a folder; none if there is no such folder."""
+    url = url_of(path)
+    system, place = find(url)
+    with errors_about(url), suppress(FileNotFoundError):
+        return {PurePosixPath(name).name for name in system.ls(place, detail=False)}
+    return set()
+
+
+# The cache ------------------------------------------------------------------------------------------------------------
+
+
+def cache_folder() -> Path:
+    """Return the folder for copies of remote files: $PBOS_CACHE, or one in the user's cache."""
+    own = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "pbos", "remote")
+    return Path(os.environ.get("PBOS_CACHE") or own).expanduser()
+
+
+def fetch(path: PathLike, *names: str) -> Path:
+    """Return a local folder with copies of some files of a remote folder.
+
+    They are copied once. Later calls, also those of other processes, use the same copies until a file changes; then
+    there is another folder, so that a file in use stays as it is.
+    """
+    url = url_of(path)
+    title = re.sub(r"\W+", "-", PurePosixPath(url).name)
+    home = cache_folder() / f"{title}-{digest_of(url)}"
+    system, place = find(url)
+    with lock(home):
+        facts = facts_of(url, names)
+        folder = home / digest_of(facts)
+        if folder.is_dir():
+            return folder
+        for rest in home.glob(".*.tmp"):  # of processes that were killed
+            shutil.rmtree(rest, ignore_errors=True)
+        with write_whole_folder(folder) as temporary:
+            for name in names:
+                with errors_about(f"{url}/{name}"):
+                    system.get_file(f"{place}/{name}", str(temporary / name))
+            if facts_of(url, names) != facts:
+                raise OSError(errno.EBUSY, "changed while it was copied; try again", url)
+        return folder
+
+
+def facts_of(url: str, names: tuple[str, ...]) -> str:
+    """Return what is known about files of a folder, which changes when they do."""
+    known = {name: info_of(f"{url}/{name}") for name in names}
+    return repr([(name, [info.get(fact) for fact in FACTS]) for name, info in known.items()])
+
+
+def digest_of(text: str) -> str:
+    """Return a digest of a text, for the name of a folder."""
+    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+
+
+# Writing --------------------------------------------------------------------------------------------------------------
+
+
+def check_writable(path: PathLike) -> None:
+    """Raise an error if nothing can be written at a URL; to find out, an empty file is written next to it."""
+    url = url_of(path)
+    system, place = find(url)
+    probe = f"{place}.{secrets.token_hex(6)}.tmp"
+    with errors_about(url):
+        system.pipe_file(probe, b"")
+    with suppress(Exception):  # some may write, but not remove
+        system.rm_file(probe)
+
+
+@contextmanager
+def uploaded(path: PathLike, last: str = "") -> Iterator[Path]:
+    """Yield the path of a local file or folder to make; it is uploaded when the block is done.
+
+    A file appears at its URL when it is complete, if that is what the store does. A folder does not: the file `last` is
+    empty until all others are there.
+    """
+    url = url_of(path)
+    check_writable(url)
+    with tempfile.TemporaryDirectory(prefix="pbos-") as scratch:
+        local = Path(scratch, PurePosixPath(url).name)
+        yield local
+        system, place = find(url)
+        with errors_about(url):
+            if local.is_file():
+                system.put_file(str(local), place)
+                return
+            with suppress(OSError):  # some stores have folders that have to be made, in others this fails
+                system.mkdir(place, create_parents=False)
+            system.pipe_file(f"{place}/{last}", b"")
+            for file in sorted(local.iterdir(), key=lambda file: file.name == last):
+                system.put_file(str(file), f"{place}/{file.name}")

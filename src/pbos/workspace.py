@@ -1,0 +1,169 @@
+"""Where the large arrays of a job live: in memory, or in files of a folder that all workers of the job share."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from numpy.lib.format import dtype_to_descr, write_array_header_1_0
+
+from pbos.errors import InputError
+from pbos.files import reserve, sibling, write_whole
+from pbos.pools import Pool
+
+Array = npt.NDArray[Any]
+
+
+class Mapped(np.ndarray):
+    """An array in a file, mapped into memory. To pickle it is to pass on the name of its file.
+
+    Its slices and copies are pickled as other arrays are.
+    """
+
+    path: str | None = None
+
+    def __reduce__(self) -> Any:
+        return np.asarray(self).__reduce__() if self.path is None else (mapped, (self.path, self.flags.writeable))
+
+
+def mapped(path: str | Path, writeable: bool = True) -> Mapped:
+    """Map the array in a .npy file into memory."""
+    array: Mapped = np.load(path, mmap_mode="r+").view(
+        Mapped
+    )  # not "r": kernels would be compiled again for read-only arrays
+    array.path, array.flags.writeable = str(path), writeable
+    return array
+
+
+class Workspace:
+    """Where the large arrays of a job live.
+
+    With a folder, what a step has computed can be read back by a later call: see `step`.
+
+    Attributes:
+        folder: The folder; None to keep everything in memory.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self.folder = folder
+        if folder is not None:
+            folder.mkdir(exist_ok=True)
+
+    def __reduce__(self) -> Any:
+        return partial(Workspace, self.folder), ()
+
+    def path(self, name: str) -> Path:
+        """Return the file of an array."""
+        assert self.folder is not None
+        return self.folder / f"{name}.npy"
+
+    def empty(self, name: str, shape: tuple[int, ...], dtype: Any, *, by_column: bool = False) -> Array:
+        """Return a new array to fill; in a file, a matrix can be stored column by column."""
+        if self.folder is None:
+            return np.empty(shape, dtype)
+        path = self.path(name)
+        path.unlink(missing_ok=True)  # it may still be mapped elsewhere
+        kind = np.dtype(dtype)
+        with path.open("xb") as stream:
+            header = {"descr": dtype_to_descr(kind), "fortran_order": by_column, "shape": shape}
+            write_array_header_1_0(stream, header)
+            stream.flush()
+            reserve(stream, stream.tell() + kind.itemsize * math.prod(shape))
+        return mapped(path)
+
+    def keep(self, name: str, array: Array) -> Array:
+        """Return an array that is in a file, complete, if there is a folder."""
+        if self.folder is None or (isinstance(array, Mapped) and array.path is not None):
+            return array
+        path = self.path(name)
+        temporary = sibling(path)
+        with temporary.open("xb") as stream:
+            np.save(stream, array)
+        temporary.replace(path)
+        return mapped(path, array.flags.writeable)
+
+    def forget(self, array: Array) -> None:
+        """Remove the file of an array that is not needed any more."""
+        if isinstance(array, Mapped) and array.path is not None:
+            Path(array.path).unlink(missing_ok=True)
+
+    def step(self, name: str, compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """Return arrays and plain data that a function computes, or has computed in an earlier call."""
+        if self.folder is None:
+            return compute()
+        record = self.folder / f"{name}.json"
+        if not record.exists():
+            found = compute()
+            arrays = {key for key, value in found.items() if isinstance(value, np.ndarray)}
+            places = {key: Path(self.keep(f"{name}.{key}", found[key]).path).name for key in arrays}  # type: ignore[attr-defined]
+            plain = {key: value for key, value in found.items() if key not in arrays}
+            with write_whole(record) as stream:
+                stream.write(json.dumps({"arrays": places, "plain": plain}).encode())
+        saved = json.loads(record.read_bytes())
+        return {**saved["plain"], **{key: mapped(self.folder / file) for key, file in saved["arrays"].items()}}
+
+    def inner(self, name: str) -> Workspace:
+        """Return a workspace inside of this one."""
+        return Workspace(None if self.folder is None else self.folder / name)
+
+    def claim(self, job: dict[str, Any]) -> None:
+        """Raise InputError if the folder has the parts of another job than this one, described by plain data."""
+        if self.step("job", lambda: job) != json.loads(json.dumps(job)):
+            raise InputError(f"{self.folder} has parts of another job; finish that one, or remove the folder")
+
+
+class Slices:
+    """A matrix whose columns are in several arrays, left to right; only its rows can be read."""
+
+    def __init__(self, parts: list[Array]) -> None:
+        self.parts = parts
+        self.shape = parts[0].shape[0], sum(part.shape[1] for part in parts)
+
+    def __getitem__(self, rows: Any) -> Array:
+        return np.concatenate([part[rows] for part in self.parts], axis=1)
+
+
+def filled(
+    work: Workspace,
+    shape: tuple[int, int],
+    slices: list[slice],
+    compute: Callable[[slice], dict[str, Any]],
+    stage: str,
+    pool: Pool,
+    memory: int,
+    on_slice: Callable[[int], None],
+) -> tuple[Any, list[dict[str, Any]]]:
+    """Fill a matrix some columns at a time; return it, and the plain data about each slice of its columns.
+
+    Args:
+        work: Where to keep it: in one array in memory, or in a file per slice.
+        shape: The shape of the matrix.
+        slices: Which columns to compute together, left to right.
+        compute: Returns some columns as "vectors", and plain data.
+        stage: As for `Pool.map`, as is `memory`.
+        pool: Where to compute them.
+        memory: What a slice needs.
+        on_slice: Called with the number of columns that are done.
+    """
+    whole = np.empty(shape, np.float32) if work.folder is None else None
+
+    def put(part: dict[str, Any]) -> None:
+        first, last = part["columns"]
+        if whole is not None:
+            whole[:, first:last] = part.pop("vectors")
+        on_slice(last - first)
+
+    parts = pool.map(stage, partial(computed, work, compute), slices, put, memory)
+    return Slices([part.pop("vectors") for part in parts]) if whole is None else whole, parts
+
+
+def computed(work: Workspace, compute: Callable[[slice], dict[str, Any]], some: slice) -> dict[str, Any]:
+    """Return a slice of a matrix, computed now or earlier."""
+    found = work.step(f"vectors.{some.start}-{some.stop}", partial(compute, some))
+    return {**found, "columns": [some.start, some.stop]}
