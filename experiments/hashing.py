@@ -13,6 +13,7 @@ from pbos.counts import WordCounts
 from pbos.fitting import Run, make_system, solve
 from pbos.index import SubwordIndex
 from pbos.model import Model
+from pbos.pools import Threads
 from pbos.reading import resolved
 from pbos.settings import Preset
 from pbos.subword_vectors import SubwordVectors
@@ -35,7 +36,7 @@ def train_hashed(
     The index stays whole, since probabilities need it; only the vectors are fewer.
     """
     recipe = resolved(Preset.named(preset, {**settings, "merge": False}), vectors.words)
-    run, codes = Run(recipe, threads=threads), encode(vectors.words, recipe)
+    run, codes = Run(recipe, threads=threads, pool=Threads(threads)), encode(vectors.words, recipe)
     counts = WordCounts.from_ranks(vectors.words) if counts is None else counts
     index = make_index(counted_words(counts, vectors.words, recipe), codes, run)
     system = make_system(index, vectors.words, codes, vectors.vectors, counts.of_words(vectors.words), run)

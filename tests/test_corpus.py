@@ -1,5 +1,6 @@
 """Text to words, co-occurrences and vectors, each against a textbook version."""
 
+import dataclasses
 import gzip
 import itertools
 import json
@@ -18,6 +19,8 @@ from pbos.corpus import Cooccurrences, counting, sources, vectors
 from pbos.corpus.cooccurrences import Counting, merge
 from pbos.corpus.words import words_of
 from pbos.errors import FormatError, InputError, PbosWarning
+from pbos.kernels import lines
+from pbos.pools import Threads
 
 pytestmark = pytest.mark.core
 WINDOW = 3
@@ -61,9 +64,27 @@ def as_dictionaries(found):
     return dict(zip(found.words, found.counts.tolist(), strict=True)), contexts
 
 
-def count(source, folder, settings=PLAIN, **options):
-    target = options.pop("target", folder / "target")
-    return counting.count_text(sources.source_of(source), settings, folder / "parts", target=target, **options)
+def count(text, folder, settings=PLAIN, threads=2):
+    source, pool = sources.source_of(text), Threads(threads)
+    return counting.count_text(source, settings, folder / "parts", target=folder / "target", pool=pool)
+
+
+def blocks_of(text, folder):
+    """The text of each shard."""
+    return [sources.text_of(shard) for shard in sources.source_of(text).shards(folder / "unpacked", Threads(1))]
+
+
+def content_of(folder):
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+
+
+def count_some(text, folder, numbers=None):
+    """Count some shards of a text, as a call that was interrupted has done."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for number, shard in enumerate(sources.source_of(text).shards(folder / ".text", Threads(1))):
+        if numbers is None or number in numbers:
+            job = counting.Job(number, shard, counting.digest_of_shard(shard))
+            counting.count_shard(job, folder, PLAIN)
 
 
 # Words ----------------------------------------------------------------------------------------------------------------
@@ -167,29 +188,31 @@ def test_all_kinds_of_text_are_counted_alike(tmp_path, monkeypatch):
         ("missing-*.txt", "missing-\\*.txt: there is no such file"),
     ],
 )
-def test_bad_sources(text, message):
+def test_bad_sources(tmp_path, text, message):
     with pytest.raises(InputError, match=message):
-        list(sources.source_of(text).blocks())
+        blocks_of(text, tmp_path)
 
 
-def test_missing_sentences_are_left_out():
-    source = sources.source_of(np.array(["one\r\ntwo", None, float("nan"), "three"], object))
-    assert list(source.blocks()) == [b"one  two\nthree\n"]
+def test_missing_sentences_are_left_out(tmp_path):
+    column = np.array(["one\r\ntwo", None, float("nan"), "three"], object)
+    assert blocks_of(column, tmp_path) == [b"one  two\nthree\n"]
 
 
 @pytest.mark.parametrize("kind", ["lines", "spaces", "letters", "tokens"])
-def test_blocks_are_cut_between_words(monkeypatch, kind):
+@pytest.mark.parametrize("near", [30, 1 << 16])
+def test_shards_are_cut_between_words(tmp_path, monkeypatch, kind, near):
     monkeypatch.setattr(sources, "BLOCK", 100)
+    monkeypatch.setattr(sources, "NEAR", near)
     words = [f"é{number:03}" for number in range(300)]
-    if kind == "tokens":
-        source = sources.source_of([words])
-    else:
-        source = sources.source_of([{"lines": "\n", "spaces": " ", "letters": ""}[kind].join(words)])
-        if kind == "lines":
-            source = sources.Source(iter([f"{word}\n".encode() for word in words]))
-    blocks = list(source.blocks())
-    assert len(blocks) > 10
-    assert max(map(len, blocks)) <= 100
+    given = {
+        "lines": words,
+        "spaces": [" ".join(words)],
+        "letters": ["".join(words)],
+        "tokens": [words],
+    }[kind]
+    blocks = blocks_of(given, tmp_path)
+    assert 10 < len(blocks) <= 20
+    assert max(map(len, blocks)) <= 100 + near
     text = [block.decode() for block in blocks]  # no character is cut
     if kind != "letters":
         cut = {"tokens": "tokens"}.get(kind, "spaces")
@@ -202,10 +225,32 @@ def test_files_are_read_once(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     names = [tmp_path / "a.txt", tmp_path / "*.txt", tmp_path / "**"]
     with threading_writer(tmp_path / "pipe", b"x" * 50_000 + b"\n"):
-        source = sources.source_of(names)
-        assert b"".join(source.blocks()) == b"one\n\n" + b"x" * 50_000 + b"\n\n"
-    assert source.size is None
-    assert sources.source_of(names[:2]).size == 4
+        assert blocks_of(names, tmp_path) == [b"one\n\n" + b"x" * 50_000 + b"\n"]
+
+
+def test_small_files_share_a_shard_and_large_ones_are_cut(tmp_path, monkeypatch):
+    """Every line is in one shard, in order; a shard has a piece of a large file, or as many small ones as it can."""
+    monkeypatch.setattr(sources, "BLOCK", 1000)
+    random = np.random.default_rng(0)
+    lines, at = [f"line {number:06}\n" for number in range(2000)], 0
+    for number, size in enumerate([*random.integers(0, 20, 50), 900, *random.integers(0, 20, 9)]):
+        (tmp_path / f"{number:02}.txt").write_text("".join(lines[at : at + size]))
+        at += size
+    shards = sources.source_of(tmp_path / "*.txt").shards(tmp_path / "unpacked", Threads(2))
+    blocks = [sources.text_of(shard).decode() for shard in shards]
+    assert "\n".join(blocks).split() == "".join(lines[:at]).split()
+    assert max(map(len, blocks)) <= 1000 + 12
+    assert all(len(one) + len(other) > 900 for one, other in itertools.pairwise(blocks))
+    assert not list((tmp_path / "unpacked").iterdir())  # they are plain, so nothing is copied
+
+
+def test_a_text_has_the_same_shards_compressed_or_not(tmp_path, monkeypatch):
+    monkeypatch.setattr(sources, "BLOCK", 1000)
+    text = generated_text(900).encode()
+    (tmp_path / "plain.txt").write_bytes(text)
+    (tmp_path / "packed.txt.gz").write_bytes(gzip.compress(text))
+    assert len(blocks_of(tmp_path / "plain.txt", tmp_path)) > 10
+    assert blocks_of(tmp_path / "plain.txt", tmp_path) == blocks_of(tmp_path / "packed.txt.gz", tmp_path)
 
 
 @contextmanager
@@ -288,9 +333,57 @@ def test_adding_up(tmp_path):
     assert not (tmp_path / "mixed").exists()
 
 
+def test_what_was_loaded_stays_if_its_folder_is_replaced(tmp_path):
+    texts = [generated_text(100, seed) for seed in range(2)]
+    for at, text in enumerate(texts):
+        count(text.split("\n"), tmp_path / str(at))
+    before = Cooccurrences.load(tmp_path / "0" / "target")
+    merge([before, Cooccurrences.load(tmp_path / "1" / "target")], tmp_path / "0" / "target")
+    assert as_dictionaries(before) == run_by_hand(texts[0])
+    rows = before.rows(slice(0, len(before)))
+    assert [values.tolist() for values in rows] == [
+        getattr(before, name).tolist() for name in ("indptr", "indices", "data")
+    ]
+
+
+def test_words_beyond_what_a_column_can_number(tmp_path, monkeypatch):
+    monkeypatch.setattr("pbos.corpus.cooccurrences.MOST_COLUMNS", 8)
+    with pytest.raises(InputError, match="3 distinct words are too many"):
+        count(["one two three"], tmp_path)
+
+
+def test_words_that_are_not_sorted(tmp_path):
+    """Damage that the sizes of files do not show; nothing beyond an array is read."""
+    for at in range(2):
+        count([f"one two three word{at}"], tmp_path / str(at))
+    words = tmp_path / "1" / "target" / "words.txt"
+    words.write_text("".join(f"{word}\n" for word in ("two", "three", "one", "word1")))
+    parts = [Cooccurrences.load(tmp_path / str(at) / "target") for at in range(2)]
+    with pytest.raises(FormatError, match="not sorted"):
+        merge(parts, tmp_path / "sum")
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_lists_of_words_are_joined_as_sets(seed):
+    """Prefixes, control characters, and letters of one to four bytes, against Python's sets of strings."""
+    random = np.random.default_rng(seed)
+    letters = list("ab\t\x01é中\U0001d400")
+    sets = [{"".join(random.choice(letters, random.integers(1, 4))) for _ in range(200)} for _ in range(2)]
+    first, second = (coded(words) for words in sets)
+    union = sorted(sets[0] | sets[1])
+    assert lines.union(first, second).tobytes() == coded(union).tobytes()
+    places = lines.places(second, len(sets[1]), coded(union))
+    assert places.tolist() == [union.index(word) for word in sorted(sets[1])]
+    assert lines.union(first, coded([])).tobytes() == first.tobytes() == lines.union(coded([]), first).tobytes()
+
+
+def coded(words):
+    return np.frombuffer(bytearray("".join(f"{word}\n" for word in sorted(words)), "utf-8"), np.uint8)
+
+
 def test_large_counts_stay_at_the_largest_number(tmp_path):
     one = Cooccurrences.of_block("a b", PLAIN, [])
-    large = Cooccurrences(one.words, one.counts, one.indptr, one.indices, np.full(4, 2**32 - 2, np.uint32), PLAIN)
+    large = dataclasses.replace(one, data=np.full(4, 2**32 - 2, np.uint32))
     merge([large, one], tmp_path / "sum")
     assert Cooccurrences.load(tmp_path / "sum").data.tolist() == [2**32 - 1] * 4
 
@@ -342,30 +435,27 @@ def test_counting_goes_on_where_it_stopped(tmp_path, monkeypatch, after):
     monkeypatch.setattr(counting, "FAN_IN", 4)
     whole = count(tmp_path / "text.txt", tmp_path / "whole")
     counted = []
-    original = counting.Runs.count
+    original = counting.count_shard
 
-    def interrupted(self, number, *block):
+    def interrupted(job, *others, **options):
         if len(counted) == after:
             raise KeyboardInterrupt
-        counted.append(number)
-        return original(self, number, *block)
+        counted.append(job.number)
+        return original(job, *others, **options)
 
-    monkeypatch.setattr(counting.Runs, "count", interrupted)
+    monkeypatch.setattr(counting, "count_shard", interrupted)
     with pytest.raises(KeyboardInterrupt):
         count(tmp_path / "text.txt", tmp_path / "again", threads=1)
 
-    def counted_on(self, number, *block):
-        counted.append(number)
-        return original(self, number, *block)
+    def counted_on(job, *others, **options):
+        counted.append(job.number)
+        return original(job, *others, **options)
 
-    monkeypatch.setattr(counting.Runs, "count", counted_on)
-    (tmp_path / "again" / "parts" / ".000099-000099.0a.tmp").mkdir()  # of a run that was being written
+    monkeypatch.setattr(counting, "count_shard", counted_on)
+    (tmp_path / "again" / "parts" / ".000099-000099.0a.tmp").mkdir(parents=True)  # of a run that was being written
     again = count(tmp_path / "text.txt", tmp_path / "again", threads=1)
     assert sorted(counted) == list(range(len(whole.blocks)))
-    for name in sorted(path.name for path in (tmp_path / "whole" / "target").iterdir()):
-        assert (tmp_path / "again" / "target" / name).read_bytes() == (
-            tmp_path / "whole" / "target" / name
-        ).read_bytes()
+    assert content_of(tmp_path / "again" / "target") == content_of(tmp_path / "whole" / "target")
     assert again.words == whole.words
 
 
@@ -373,32 +463,35 @@ def test_a_merge_that_was_interrupted_before_its_parts_were_removed(tmp_path, mo
     text = generated_text(400)
     (tmp_path / "text.txt").write_text(text)
     monkeypatch.setattr(sources, "BLOCK", 900)
-    whole = count(tmp_path / "text.txt", tmp_path / "whole")
-    runs = counting.Runs(tmp_path / "again" / "parts", PLAIN)
-    for number, block in enumerate(sources.source_of(tmp_path / "text.txt").blocks()):
-        runs.count(number, block, whole.blocks[number])
-    merge([Cooccurrences.load(path) for path in runs.paths()[:3]], tmp_path / "again" / "parts" / "000000-000002")
-    again = count(tmp_path / "text.txt", tmp_path / "again")
-    assert as_dictionaries(again) == as_dictionaries(whole)
+    count(tmp_path / "text.txt", tmp_path / "whole")
+    parts = tmp_path / "again" / "parts"
+    count_some(tmp_path / "text.txt", parts)
+    runs = [Cooccurrences.load(parts / f"{number:06}-{number:06}") for number in range(3)]
+    merge(runs, parts / "000000-000002")
+    count(tmp_path / "text.txt", tmp_path / "again")
+    assert content_of(tmp_path / "again" / "target") == content_of(tmp_path / "whole" / "target")
 
 
 def test_runs_of_another_text_or_other_settings_are_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(sources, "BLOCK", 900)
-    parts = tmp_path / "parts"
-
-    def start(text, settings=PLAIN):
-        (tmp_path / "text.txt").write_text(text)
-        counting.count_text(sources.source_of(tmp_path / "text.txt"), settings, parts, target=tmp_path / "target")
-
-    runs = counting.Runs(parts, PLAIN)
-    runs.count(0, b"one two", "digest")
+    (tmp_path / "text.txt").write_text(generated_text(100))
+    count_some(["one two"], tmp_path / "parts")
     with pytest.raises(InputError, match="has counts of another text"):
-        start(generated_text(100))
+        count(tmp_path / "text.txt", tmp_path)
     with pytest.raises(InputError, match="was counted with other settings"):
-        start(generated_text(100), Counting(window=9))
-    (parts / "notes").mkdir()
+        count(tmp_path / "text.txt", tmp_path, Counting(window=9))
+    (tmp_path / "parts" / "notes").mkdir()
     with pytest.raises(InputError, match="does not belong to a folder of counts"):
-        start(generated_text(100))
+        count(tmp_path / "text.txt", tmp_path)
+
+
+def test_a_text_that_changes_while_it_is_counted(tmp_path):
+    (tmp_path / "text.txt").write_text("one two three")
+    [shard] = sources.source_of(tmp_path / "text.txt").shards(tmp_path, Threads(1))
+    job = counting.Job(0, shard, counting.digest_of_shard(shard))
+    (tmp_path / "text.txt").write_text("one two threw")
+    with pytest.raises(InputError, match=r"text.txt was changed while it was counted"):
+        counting.count_shard(job, tmp_path, PLAIN)
 
 
 # Vectors --------------------------------------------------------------------------------------------------------------
@@ -486,31 +579,28 @@ def test_lines_of_one_word(tmp_path):
 
 
 def test_a_hole_in_the_runs_is_filled(tmp_path, monkeypatch):
-    """Some blocks of a batch were counted and others not; what is merged must not cover them."""
+    """Some shards were counted and others not; what is merged must not cover them."""
     (tmp_path / "text.txt").write_text(generated_text(400))
     monkeypatch.setattr(sources, "BLOCK", 900)
     monkeypatch.setattr(counting, "FAN_IN", 4)
-    whole = count(tmp_path / "text.txt", tmp_path / "whole")
-    runs = counting.Runs(tmp_path / "again" / "parts", PLAIN)
-    for number, block in enumerate(sources.source_of(tmp_path / "text.txt").blocks()):
-        if number in (0, 2, 4, 5):
-            runs.count(number, block, whole.blocks[number])
-    again = count(tmp_path / "text.txt", tmp_path / "again", threads=1)
-    assert as_dictionaries(again) == as_dictionaries(whole)
+    count(tmp_path / "text.txt", tmp_path / "whole")
+    count_some(tmp_path / "text.txt", tmp_path / "again" / "parts", (0, 2, 4, 5))
+    count(tmp_path / "text.txt", tmp_path / "again", threads=1)
+    assert content_of(tmp_path / "again" / "target") == content_of(tmp_path / "whole" / "target")
 
 
 def test_a_shorter_text_is_not_the_same(tmp_path, monkeypatch):
     monkeypatch.setattr(sources, "BLOCK", 900)
-    text = generated_text(400)
-    (tmp_path / "text.txt").write_text(text)
-    runs = counting.Runs(tmp_path / "parts", PLAIN)
-    for number, block in enumerate(sources.source_of(tmp_path / "text.txt").blocks()):
-        runs.count(number, block, counting.digest_of(block))
+    (tmp_path / "text.txt").write_text(generated_text(400))
+    count_some(tmp_path / "text.txt", tmp_path / "parts")
     (tmp_path / "text.txt").write_text("")
     with pytest.raises(InputError, match="has counts of another text"):
         count(tmp_path / "text.txt", tmp_path)
 
 
 def test_one_process_at_a_time(tmp_path):
-    with counting.lock(tmp_path / "parts"), pytest.raises(InputError, match="another process is counting into"):
-        count(["one two"], tmp_path)
+    with counting.lock(tmp_path / "parts"):
+        with pytest.raises(InputError, match="another process is counting into"):
+            count(["one two"], tmp_path)
+        assert (tmp_path / "parts").exists()
+    assert not (tmp_path / "parts").exists()

@@ -385,3 +385,24 @@ def test_em_runs_as_plain_python_too():
         return subprocess.run(command, env={**os.environ, **environment}, check=True, capture_output=True).stdout
 
     assert output(NUMBA_DISABLE_JIT="1") == output()
+
+
+# Parts of the words ---------------------------------------------------------------------------------------------------
+
+
+@given(
+    st.lists(st.text("abcé<>", min_size=1, max_size=7), min_size=1, max_size=12, unique=True),
+    st.integers(1, 4),
+    st.sampled_from([None, 2, 4]),
+)
+def test_words_can_be_counted_in_parts(words, size, max_len):
+    """The counts are whole numbers, so that sums are exact in any order."""
+    counts, is_target = np.arange(1.0, len(words) + 1), np.arange(len(words)) % 3 > 0
+    options = {"min_len": 2, "max_len": max_len, "min_prob_words": 2, "boundaries": True}
+    whole = count_subwords(encode(words, PLAIN), counts, is_target, **options)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pbos.index.PART", size)
+        parts = count_subwords(encode(words, PLAIN), counts, is_target, **options)
+    for one, other in zip(whole.arrays, parts.arrays, strict=True):
+        assert one.dtype == other.dtype
+        assert np.array_equal(one, other)

@@ -118,7 +118,7 @@ def test_text_is_added(text, tmp_path):
         ({"dims": 0}, "dims must be at least 1"),
         ({"window": 0}, "window must be at least 1"),
         ({"window": 101}, "window can be at most 100"),
-        ({"seed": 2**63}, "seed at most"),
+        ({"seed": 2**63}, "seed can be at most"),
         ({"memory": "1M"}, "memory must be at least 512M"),
         ({"vectors": "words.xyz"}, "unknown suffix .xyz"),
         ({"vectors": "missing/words.vec"}, "missing/words.vec cannot be written: its folder does not exist"),
@@ -127,8 +127,8 @@ def test_text_is_added(text, tmp_path):
         ({"lamm": 3}, "lamm"),
         ({"max_vectors": 0}, "max_vectors"),
         ({"memory": "much"}, "memory must be a number of bytes or such as '4G', got 'much'"),
-        ({"add": True}, "add needs the folder of co-occurrences"),
-        ({"resume": True}, "resume needs the folder of co-occurrences"),
+        ({"add": True}, "add needs a place to keep what is counted; pass cooccurrences=FOLDER"),
+        ({"resume": True}, "resume needs a place to keep what is counted; pass cooccurrences=FOLDER"),
         ({"column": "text"}, "a column is for tables"),
         ({"dims": 500}, "500 dimensions need as many words that occur 2 times, but there are 79"),
     ],
@@ -145,6 +145,61 @@ def test_memory_sizes():
     for bad in ("", "G", "-1G", "0", "4 GG", None):
         with pytest.raises(InputError, match="memory must be"):
             memory_size(bad)
+
+
+# Counts alone ---------------------------------------------------------------------------------------------------------
+
+
+def counts_by_hand(text):
+    return Counter(word for line in text for word in line.split())
+
+
+def test_words_are_counted(text, tmp_path):
+    counts = pbos.count(text, tmp_path / "counts.tsv")
+    assert dict(counts) == counts_by_hand(text)
+    assert counts.counts.tolist() == sorted(counts.counts.tolist(), reverse=True)
+    written = [line.split("\t") for line in (tmp_path / "counts.tsv").read_text().splitlines()]
+    assert written == [
+        [word, str(n)] for word, n in sorted(counts_by_hand(text).items(), key=lambda one: (-one[1], one[0]))
+    ]
+    frequent = pbos.count(text, min_count=500)
+    assert dict(frequent) == {word: n for word, n in counts_by_hand(text).items() if n >= 500}
+    assert "The." in pbos.count(["The. cat"], lowercase=False, pretokenized=True).words
+    assert "new york" in pbos.count([["New York", "is"]]).words
+    assert [path.name for path in tmp_path.iterdir()] == ["counts.tsv"]
+    with pytest.raises(InputError, match="no word of the text occurs 1000000 times"):
+        pbos.count(text, min_count=1_000_000)
+
+
+def test_counts_and_co_occurrences_are_those_of_learn(text, tmp_path):
+    """`learn` on the folder makes the model that it makes from the text."""
+    pbos.count(text[:2000], cooccurrences=tmp_path / "pairs")
+    counts = pbos.count(text[2000:], cooccurrences=tmp_path / "pairs", add=True)
+    assert dict(counts) == counts_by_hand(text)
+    pbos.learn(text[:2000], dims=5, cooccurrences=tmp_path / "learned")
+    model = pbos.learn(text[2000:], dims=5, cooccurrences=tmp_path / "learned", add=True)
+    assert content_of(tmp_path / "pairs") == content_of(tmp_path / "learned")
+    again = pbos.learn(tmp_path / "pairs", dims=5)
+    assert np.array_equal(again.embed(["harborlike"]), model.embed(["harborlike"]))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"min_count": 0}, "min_count must be at least 1"),
+        ({"window": 101, "cooccurrences": "pairs"}, "window can be at most 100"),
+        ({"window": 0, "cooccurrences": "pairs"}, "window must be at least 1"),
+        ({"add": True, "output": "counts.tsv"}, "add needs a place to keep what is counted; pass cooccurrences=FOLDER"),
+        ({"resume": True}, "resume needs a place to keep what is counted; pass output=FILE"),
+        ({"output": "missing/counts.tsv"}, "missing/counts.tsv cannot be written: its folder does not exist"),
+        ({"output": "."}, "is a folder, not a file"),
+    ],
+)
+def test_bad_options_of_count(corpus, tmp_path, monkeypatch, options, message):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match=message):
+        pbos.count(corpus, **options)
+    assert [path.name for path in tmp_path.iterdir()] == [corpus]
 
 
 # On the command line --------------------------------------------------------------------------------------------------
@@ -177,11 +232,27 @@ def test_learn_adds_text(run, corpus, tmp_path):
     assert "submarine" not in pbos.load(tmp_path / "m")
     code, _, err = run("learn", "more.txt", *arguments)
     assert (code, err.count("\n")) == (2, 1)
-    assert "exists already; add to it" in err
+    assert "exists already; resume, add to it" in err
     assert run("learn", "more.txt", "--add", *arguments)[0] == 0
     assert "submarine" in pbos.load(tmp_path / "m")
     code, _, err = run("learn", "more.txt", "--add", "-o", "m")
     assert (code, err) == (2, "pbos: --add needs the folder to add to; give it with --cooccurrences\n")
+
+
+def test_count_and_learn_from_what_was_counted(run, corpus, text, tmp_path):
+    code, out, err = run("count", corpus, "-o", "counts.tsv", "--cooccurrences", "pairs")
+    total = counts_by_hand(text).total()
+    assert (code, out, err) == (0, "", f"pbos: wrote counts.tsv: 79 words, {total:,} times in all\n")
+    assert dict(pbos.WordCounts.read(tmp_path / "counts.tsv")) == counts_by_hand(text)
+    assert run("count", "-o", "stdin.tsv", stdin="\n".join(text))[0] == 0
+    assert (tmp_path / "stdin.tsv").read_bytes() == (tmp_path / "counts.tsv").read_bytes()
+    code, _, err = run("learn", "pairs", "--dims", "5", "-o", "m")
+    assert code == 0, err
+    assert run("learn", corpus, "--dims", "5", "-o", "expected")[0] == 0
+    assert content_of(tmp_path / "m") == content_of(tmp_path / "expected")
+    code, _, err = run("learn", ".", "-o", "m2")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "expected a folder of co-occurrences" in err
 
 
 KILLED = """
@@ -199,7 +270,7 @@ def dying(function):
         return function(*arguments, **options)
     return wrapper
 if moment == "block":
-    counting.Runs.count = dying(counting.Runs.count)
+    counting.count_shard = dying(counting.count_shard)
 elif moment == "merge":
     counting.merge = dying(counting.merge)
 elif moment == "array":
@@ -248,6 +319,21 @@ def test_a_killed_command_goes_on_to_the_same_bytes(corpus, tmp_path, monkeypatc
     assert run("learn", corpus, "--dims", "5", "-o", "whole")[0] == 0
     assert content_of(tmp_path / "m") == content_of(tmp_path / "whole")
     assert [path.name for path in tmp_path.iterdir() if "cooccurrences" in path.name] == []
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no SIGKILL")
+@pytest.mark.parametrize(("moment", "at"), [("block", 9), ("merge", 2), ("place", 1)])
+def test_counting_words_goes_on_where_it_was_killed(corpus, tmp_path, monkeypatch, run, moment, at):
+    command = [sys.executable, "-c", KILLED, moment, str(at), "count", corpus, "-o", "counts.tsv", "--threads", "1"]
+    died = subprocess.run(command, cwd=tmp_path, capture_output=True, check=False)
+    assert died.returncode == -signal.SIGKILL
+    monkeypatch.setattr(sources, "BLOCK", 20_000)
+    code, _, err = run("count", corpus, "-o", "counts.tsv")
+    assert (code, "resume it" in err) == (2, True)
+    assert run("count", corpus, "-o", "counts.tsv", "--resume")[0] == 0
+    assert run("count", corpus, "-o", "whole.tsv")[0] == 0
+    assert (tmp_path / "counts.tsv").read_bytes() == (tmp_path / "whole.tsv").read_bytes()
+    assert sorted(path.name for path in tmp_path.iterdir()) == [corpus, "counts.tsv", "whole.tsv"]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGKILL")

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pbos.explanation import Explanation as Explanation
     from pbos.lattice import Lattice as Lattice
     from pbos.lattice import Span as Span
+    from pbos.learning import count as count
     from pbos.learning import learn as learn
     from pbos.model import Model as Model
     from pbos.model import load as load
@@ -53,6 +54,7 @@ _MODULES = {
     "WordVectors": "vectors",
     "complete": "completion",
     "cosines": "arrays",
+    "count": "learning",
     "embed_files": "embedding",
     "learn": "learning",
     "load": "model",

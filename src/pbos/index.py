@@ -340,7 +340,8 @@ def count_subwords(
     alphabet = characters_of(words.codes)
     counts, is_target = work.keep("counts", counts), work.keep("is_target", is_target)
     count = partial(count_part, words, counts, is_target, alphabet, max_len, work)
-    found = pool.map("count-subwords", count, range(0, max(n_words, 1), PART))
+    places = [slice(first, min(first + PART, n_words)) for first in range(0, max(n_words, 1), PART)]
+    found = pool.map("count-subwords", count, places)
     while len(found) > 1:  # in pairs, so that sums are the same wherever they are computed
         pairs = [(f"merged-{len(found)}-{at}", found[at : at + 2]) for at in range(0, len(found), 2)]
         merged = pool.map("merge-subword-counts", partial(merge_counts, work), pairs)
@@ -405,10 +406,9 @@ def count_part(
     alphabet: npt.NDArray[np.uint32],
     max_len: int | None,
     work: Workspace,
-    first: int,
+    some: slice,
 ) -> SubwordCounts:
-    """Count the substrings of `PART` words."""
-    some = slice(first, min(first + PART, words.offsets.size - 1))
+    """Count the substrings of some words."""
     part = words.part(some.start, some.stop)
     letters = characters_of(part.codes)
     numbers = np.zeros(int(letters.max(initial=0)) + 1, np.min_scalar_type(letters.size))
@@ -423,7 +423,7 @@ def count_part(
         np.concatenate([[0.0], *(level.sums for level in levels)]),
         np.concatenate([np.zeros(1, np.int32), *(level.n_words for level in levels)]),
         np.concatenate([[False], *(level.has_vector for level in levels)]),
-    ).kept(f"counted-{first}", work)
+    ).kept(f"counted-{some.start}", work)
 
 
 def merge_counts(work: Workspace, named: tuple[str, list[SubwordCounts]]) -> SubwordCounts:

@@ -1,9 +1,9 @@
-"""learn(): from text to a model."""
+"""count() and learn(): from text to word counts, and to a model."""
 
 from __future__ import annotations
 
 import inspect
-import re
+import os
 import shutil
 import tempfile
 from dataclasses import asdict
@@ -11,14 +11,18 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from pbos.corpus.cooccurrences import Cooccurrences, Counting
-from pbos.corpus.counting import count_text, digest_of
+from pbos.corpus.counting import count_text, threads_within
 from pbos.corpus.sources import Source, source_of
 from pbos.corpus.vectors import n_steps, word_vectors
 from pbos.counts import WordCounts
 from pbos.errors import InputError, whole_number
 from pbos.files import absolute, check_target
 from pbos.model import Model
+from pbos.planning import memory_size
+from pbos.pools import pool_of
 from pbos.progress import progress as progress_bar
 from pbos.settings import DTYPES, Preset, check_choice
 from pbos.training import train
@@ -28,8 +32,76 @@ from pbos.vectors.formats import choose_format
 MIN_CONTEXT_COUNT = 5
 MAX_CONTEXTS = 50_000
 MAX_WINDOW = 100
-LEAST_MEMORY = 512 << 20
-UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+
+
+def count(
+    text: Any,
+    output: str | PathLike[str] | None = None,
+    *,
+    column: str | None = None,
+    min_count: int = 1,
+    lowercase: bool = True,
+    pretokenized: bool = False,
+    cooccurrences: str | PathLike[str] | None = None,
+    window: int = 5,
+    add: bool = False,
+    resume: bool = False,
+    memory: int | str = "4G",
+    threads: int | None = None,
+    scheduler: Any = None,
+    progress: bool | None = None,
+) -> WordCounts:
+    """Count the words of a text.
+
+    Args:
+        text: Files, sentences or lists of tokens, as for `learn`.
+        output: A file to write the counts to; see `WordCounts.write`.
+        column: The column of Parquet and Arrow files that has the text; None for the only one of strings.
+        min_count: Leave out words that occur less often.
+        lowercase: Change text to lower case.
+        pretokenized: Take what stands between spaces as words, as in `learn`.
+        cooccurrences: Count co-occurrences too, and keep them in this folder, which `learn` takes instead of text.
+        window: Co-occurrences: how many words apart two words may be to count as near.
+        add: Add the text to the co-occurrences in the folder.
+        resume: Go on where an interrupted call with the same arguments stopped; needs a file or folder to write.
+        memory: The most memory to use for counting, in bytes or as "4G"; on a cluster, workers use half a GiB each.
+        threads: The number of threads; None for one per core.
+        scheduler: Count on a Dask cluster (extra dask): the address of its scheduler, "local", or a client. Workers
+            read the text and write next to `output` or `cooccurrences`, so these have to be on storage that they share.
+        progress: Show a progress bar; None for "if stderr is a terminal".
+
+    Returns:
+        The words, the most frequent first. The counts are exact, and the same on any number of threads or workers.
+
+    >>> list(count(["The cat saw the dog.", "The end"]))[:2]
+    [('the', 3.0), ('cat', 1.0)]
+    """
+    min_count = whole_number("min_count", min_count, 1)
+    most = memory_size(memory)
+    kept = cooccurrences or (None if output is None else f"{os.fspath(output)}.words")
+    check_folder("cooccurrences=FOLDER", cooccurrences, add=add)
+    check_folder("output=FILE", kept, resume=resume, scheduler=scheduler not in (None, "local"))
+    check_places(output, cooccurrences)
+    if output is not None and Path(output).is_dir():
+        raise InputError(f"{output} is a folder, not a file to write counts to")
+    with tempfile.TemporaryDirectory(prefix="pbos-") as scratch:
+        folder = absolute(kept or Path(scratch, "words"))
+        source = source_of(text, column)
+        counting = counting_of(source, pretokenized, lowercase, window if cooccurrences else None)
+        found = counted(
+            source, counting, folder, add, resume, threads=threads, memory=most, scheduler=scheduler, progress=progress
+        )
+        order = np.argsort(-found.counts, kind="stable")
+        order = order[found.counts[order] >= min_count]
+        if not order.size:
+            raise InputError(f"no word of the text occurs {min_count} times")
+        counts = WordCounts(found.words_at(order), found.counts[order])
+        del found  # before its folder is removed
+    if output is not None:
+        counts.write(output)
+    if cooccurrences is None:
+        shutil.rmtree(folder, ignore_errors=True)
+    return counts
 
 
 def learn(
@@ -49,8 +121,10 @@ def learn(
     resume: bool = False,
     dtype: str = "float16",
     keep_targets: bool = False,
+    output: str | PathLike[str] | None = None,
     memory: int | str = "4G",
     threads: int | None = None,
+    scheduler: Any = None,
     seed: int = 0,
     progress: bool | None = None,
     **training: Any,
@@ -63,7 +137,7 @@ def learn(
     Args:
         text: Files (a path, a URL, a pattern such as "texts/*.txt.gz", or a list of Path), sentences (an iterable or
             column of str), or lists of tokens. Words near each other count only within a line, or a sentence. Also
-            Cooccurrences, to learn from these again; then arguments about counting have no effect.
+            Cooccurrences or their folder, to learn from these; then arguments about counting have no effect.
         column: The column of Parquet and Arrow files that has the text; None for the only one of strings.
         dims: The number of dimensions.
         window: How many words apart two words may be to count as near.
@@ -79,8 +153,12 @@ def learn(
         resume: Go on where an interrupted call with the same arguments stopped; needs the folder.
         dtype: How to store the subword vectors: "float32", "float16" or "int8".
         keep_targets: Keep the word vectors in the model, for `embed(..., exact=True)`; see also `vectors`.
-        memory: The most memory that counting and factoring may use, in bytes or as "4G".
+        output: A folder to save the model to.
+        memory: The most memory to use, in bytes or as "4G"; training keeps to it only if there is an `output`.
         threads: The number of threads; None for one per core. The model is the same byte for byte for any number.
+        scheduler: Count and train on a Dask cluster (extra dask): the address of its scheduler, "local", or a client.
+            Workers read the text and write next to `cooccurrences` and `output`, so these have to be on storage that
+            they share. Without `output`, training is done here.
         seed: Determines how frequent words are thinned out, and random numbers.
         progress: Show progress bars; None for "if stderr is a terminal".
         **training: Other arguments of `train`, such as `max_vectors`.
@@ -90,23 +168,34 @@ def learn(
     >>> model.embed("catlike").shape
     (4,)
     """
-    dims, window, min_count = (
-        whole_number(name, value, 1) for name, value in (("dims", dims), ("window", window), ("min_count", min_count))
-    )
+    dims, min_count = whole_number("dims", dims, 1), whole_number("min_count", min_count, 1)
     max_words, seed = whole_number("max_words", max_words, 1), whole_number("seed", seed, 0)
-    if window > MAX_WINDOW or seed >= 2**63:
-        raise InputError(f"window can be at most {MAX_WINDOW}, and seed at most 2**63 - 1; got {window} and {seed}")
+    if seed >= 2**63:
+        raise InputError(f"seed can be at most 2**63 - 1, got {seed}")
     most = memory_size(memory)
-    check_options(vectors, counts, cooccurrences, add, resume, dtype, training)
+    check_training(vectors, dtype, training)
+    check_places(vectors, counts, cooccurrences)
+    if isinstance(text, (str, PathLike)) and Path(text).is_dir():
+        text = Cooccurrences.load(text)
     with tempfile.TemporaryDirectory(prefix="pbos-") as scratch:
         if isinstance(text, Cooccurrences):
             pairs = text
         else:
+            remote = scheduler not in (None, "local")
+            check_folder("cooccurrences=FOLDER", cooccurrences, add=add, resume=resume, scheduler=remote)
             source = source_of(text, column)
-            cut = "tokens" if source.tokens else "spaces" if pretokenized else "words"
-            counting = Counting(cut, bool(lowercase), window, seed=seed)
-            folder = absolute(cooccurrences or Path(scratch, "cooccurrences"))
-            pairs = counted(source, counting, folder, add, resume, threads=threads, memory=most, progress=progress)
+            counting = counting_of(source, pretokenized, lowercase, window, seed)
+            pairs = counted(
+                source,
+                counting,
+                absolute(cooccurrences or Path(scratch, "cooccurrences")),
+                add,
+                resume,
+                threads=threads,
+                memory=most,
+                scheduler=scheduler,
+                progress=progress,
+            )
         with progress_bar("factoring", n_steps(dims), progress) as advance:
             words, matrix, n_times = word_vectors(
                 pairs,
@@ -127,33 +216,44 @@ def learn(
         table.write(vectors, progress=progress)
     if counts is not None:
         frequencies.write(counts)
-    options = {"keep_targets": keep_targets, "threads": threads, "seed": seed, "progress": progress, **training}
-    model = train(table, frequencies, **options)
-    model.info["learning"] = {**report, "min_count": min_count, "max_words": max_words}
-    return model.compress(dtype=dtype, keep_targets=keep_targets)
+    options: dict[str, Any] = {"threads": threads, "seed": seed, "progress": progress, **training}
+    if output is not None:
+        options |= {"output": output, "memory": most, "scheduler": scheduler}
+    learning = {**report, "min_count": min_count, "max_words": max_words}
+    return train(table, frequencies, dtype=dtype, keep_targets=keep_targets, info={"learning": learning}, **options)
 
 
-def check_options(
-    vectors: str | PathLike[str] | None,
-    counts: str | PathLike[str] | None,
-    cooccurrences: str | PathLike[str] | None,
-    add: bool,
-    resume: bool,
-    dtype: str,
-    training: dict[str, Any],
-) -> None:
-    """Raise InputError about what would be found only after counting."""
-    if (add or resume) and cooccurrences is None:
-        raise InputError(f"{'add' if add else 'resume'} needs the folder of co-occurrences; pass cooccurrences=FOLDER")
-    if vectors is not None:
-        choose_format(vectors, None)
-    for path in (vectors, counts, cooccurrences and absolute(cooccurrences)):
+def check_folder(place: str, folder: str | PathLike[str] | None, **wanted: bool) -> None:
+    """Raise InputError if an argument needs a folder that is not there."""
+    for name, value in wanted.items():
+        if value and folder is None:
+            raise InputError(f"{name} needs a place to keep what is counted; pass {place}")
+
+
+def check_places(*paths: str | PathLike[str] | None) -> None:
+    """Raise InputError about files and folders that cannot be written, which would be found only after counting."""
+    for path in paths:
         if path is not None:
             check_target(path)
+
+
+def check_training(vectors: str | PathLike[str] | None, dtype: str, training: dict[str, Any]) -> None:
+    """Raise InputError about options that are used only after counting."""
+    if vectors is not None:
+        choose_format(vectors, None)
     check_choice("dtype", dtype, DTYPES)
     others = inspect.signature(train).parameters
     settings = {name: value for name, value in training.items() if name not in others}
     Preset.named(training.get("preset", "default"), settings, others=others)
+
+
+def counting_of(source: Source, pretokenized: bool, lowercase: bool, window: int | None, seed: int = 0) -> Counting:
+    """Return how to count a text; only its words if there is no window."""
+    window = 0 if window is None else whole_number("window", window, 1)
+    if window > MAX_WINDOW:
+        raise InputError(f"window can be at most {MAX_WINDOW}, got {window}")
+    cut = "tokens" if source.tokens else "spaces" if pretokenized else "words"
+    return Counting(cut, bool(lowercase), window, seed=seed)
 
 
 def counted(
@@ -165,40 +265,19 @@ def counted(
     *,
     threads: int | None,
     memory: int,
+    scheduler: Any,
     progress: bool | None,
 ) -> Cooccurrences:
     """Return the co-occurrences of a text, from the folder where they are kept."""
     parts = folder.with_name(f"{folder.name}.parts")
     if parts.exists() and not resume:
         raise InputError(f"{parts} is left from an interrupted call; resume it, or remove the folder")
-    known = Cooccurrences.load(folder) if folder.exists() else None
+    known = Cooccurrences.load(folder).counting if folder.exists() else None
     if add and known is None:
         raise InputError(f"{folder} does not exist, so nothing can be added to it; count the first text without add")
-    if known is not None and known.counting != counting:
-        raise InputError(f"{folder} was counted with other settings ({known.counting}); use these, or another folder")
+    if known is not None and known != counting:
+        raise InputError(f"{folder} was counted with other settings ({known}); use these, or another folder")
     if known is not None and not (add or resume):
-        raise InputError(f"{folder} exists already; add to it, choose another folder, or remove it")
-    with progress_bar("counting", source.size, progress) as advance:
-        if known is not None and not add:  # the interrupted call was done with counting
-            if list(map(digest_of, source.blocks())) != known.blocks:
-                raise InputError(f"{folder} has counts of another text; use the same again, or another folder")
-            shutil.rmtree(parts, ignore_errors=True)
-            return known
-        return count_text(
-            source, counting, parts, known=known, target=folder, threads=threads, memory=memory, on_block=advance
-        )
-
-
-def memory_size(memory: int | str) -> int:
-    """Return an amount of memory in bytes.
-
-    >>> memory_size("1.5G")
-    1610612736
-    """
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", str(memory).strip(), re.IGNORECASE)
-    if not match or not float(match[1]):
-        raise InputError(f"memory must be a number of bytes or such as '4G', got {memory!r}")
-    size = int(float(match[1]) * UNITS[match[2].upper()])
-    if size < LEAST_MEMORY:
-        raise InputError(f"memory must be at least {LEAST_MEMORY >> 20}M, got {memory!r}")
-    return size
+        raise InputError(f"{folder} exists already; resume, add to it, choose another folder, or remove it")
+    with pool_of(scheduler, threads_within(memory, threads, counting)) as pool:
+        return count_text(source, counting, parts, target=folder, pool=pool, add=add, progress=progress)

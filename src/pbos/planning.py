@@ -10,23 +10,26 @@ import numpy as np
 
 from pbos.errors import InputError
 from pbos.index import characters_of, count_part
-from pbos.pools import PLENTY, SPARE
+from pbos.pools import PLENTY
 from pbos.settings import Preset
+from pbos.solvers import FEW, SLICE
 from pbos.text import encode
 from pbos.threads import thread_count
 from pbos.workspace import Workspace
 
 LEAST_MEMORY = 512 << 20
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+LEAST_SLICE = FEW // 2
 SAMPLE = 1 << 16  # words whose subwords are counted to find out how many all words have
-SEARCHED = 7 * 32 + 100  # dimensions solved to choose lam and to fit the confidence, about
+SEARCHED = 200  # dimensions solved to choose lam and to fit the confidence, about
 
 # Bytes and seconds, measured on tables of 100,000 to 3,000,000 words (see docs/scale.md).
 BASE = 300 << 20  # of the program itself
 PER_WORD = 350  # the words as Python has them, their code points, their order
-PER_SUBWORD = 105  # while subwords are counted, fitted and merged
+PER_SUBWORD = 80  # while subwords are counted, fitted and merged
+PER_INDEXED = 60  # afterwards
 PER_WEIGHT = 8
-SECONDS_PER_WEIGHT = 2.0e-6  # of one core, to count subwords and to weigh words
+SECONDS_PER_WEIGHT = 1.0e-6  # of one core, to count subwords and to weigh words
 SECONDS_PER_PRODUCT = 2.0e-9  # of one core, for each weight, dimension and iteration
 ITERATIONS = 14
 
@@ -99,7 +102,9 @@ class Plan(NamedTuple):
         """Return how many subwords some words have, and how many of these two words or more have."""
         codes = encode(words, recipe)
         ones = np.ones(len(words))
-        counts = count_part(codes, ones, ones > 0, characters_of(codes.codes), recipe.max_len, Workspace(), 0)
+        counts = count_part(
+            codes, ones, ones > 0, characters_of(codes.codes), recipe.max_len, Workspace(), slice(0, len(words))
+        )
         return counts.labels.size, int((counts.n_words >= 2).sum())
 
     @property
@@ -107,40 +112,50 @@ class Plan(NamedTuple):
         return 4 * max(4 * self.shared + 3 * self.words, self.vectors + 5 * self.words)
 
     @property
-    def solved_together(self) -> int:
-        """How many dimensions each thread solves together."""
-        total = PLENTY if self.memory is None else self.memory // SPARE
-        return max(16, min(64, total // (self.threads * self._per_dim)))
+    def _kept(self) -> int:
+        """The memory for words and their index, while dimensions are solved."""
+        return BASE + PER_WORD * self.words + PER_INDEXED * self.subwords
+
+    @property
+    def for_slices(self) -> int:
+        """The memory for the slices of dimensions that are solved at the same time."""
+        return PLENTY if self.memory is None else max(self.memory - self._kept, 0)
 
     @property
     def slices(self) -> int:
         """How many slices of dimensions are solved."""
-        return 2 * -(-self.dims // (2 * self.solved_together))
+        together = max(LEAST_SLICE, min(SLICE, self.for_slices // (self.threads * self._per_dim)))
+        return 2 * -(-self.dims // (2 * together))
 
     @property
-    def _prepared(self) -> int:
-        """The memory for words, their subwords and the index."""
+    def at_once(self) -> int:
+        """How many of them are solved at the same time."""
+        return max(1, min(self.threads, self.slices, self.for_slices // (self._width * self._per_dim)))
+
+    @property
+    def _width(self) -> int:
+        return -(-self.dims // self.slices)
+
+    @property
+    def _preparing(self) -> int:
         return BASE + PER_WORD * self.words + PER_SUBWORD * self.subwords
 
     @property
     def _solving(self) -> int:
-        """The memory to solve some dimensions, with all else in files."""
-        at_once = max(1, min(self.threads, (self.memory or PLENTY) // (SPARE * 16 * self._per_dim)))
-        width = min(self.solved_together, self.dims)
-        return BASE + PER_WORD * self.words + 20 * self.subwords // 2 + at_once * width * self._per_dim
+        return self._kept + self.at_once * max(self._width, LEAST_SLICE) * self._per_dim
 
     @property
     def in_memory(self) -> int:
         """The peak if everything is in memory."""
-        matrix = 4 * self.dims * (self.vectors + self.words)
+        matrices = 4 * self.dims * (self.vectors + self.words)
         return max(
-            self._prepared + 3 * PER_WEIGHT * self.weights, self._solving + 2 * PER_WEIGHT * self.weights + matrix
+            self._preparing + 3 * PER_WEIGHT * self.weights, self._solving + 2 * PER_WEIGHT * self.weights + matrices
         )
 
     @property
     def in_files(self) -> int:
         """The peak if large arrays are in files."""
-        return max(self._prepared, self._solving)
+        return max(self._preparing, self._solving)
 
     @property
     def spills(self) -> bool:
@@ -173,7 +188,7 @@ class Plan(NamedTuple):
             "words": f"{self.words:,} x {self.dims}",
             "subwords": f"about {self.subwords:,}, {self.vectors:,} vectors",
             "weights": f"about {self.weights:,}",
-            "dimensions": f"{self.slices} slices of {-(-self.dims // self.slices)}, {self.threads} at a time",
+            "dimensions": f"{self.slices} slices of {self._width}, {self.at_once} at a time",
             "memory": f"about {peak / gib:.1f} GiB at most" + (f" of {self.memory / gib:.3g}" if self.memory else ""),
         }
         if self.spills:

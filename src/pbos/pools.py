@@ -10,7 +10,6 @@ from pbos.threads import in_threads, thread_count
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-SPARE = 2  # the share of memory, one of so many, that parts may use for their arrays; the rest is for all else
 PLENTY = 6 << 30  # bytes for the arrays of all parts, unless less memory is asked for
 
 
@@ -53,7 +52,7 @@ class Threads:
 
     def __init__(self, threads: int | None = None, memory: int | None = None) -> None:
         self.size = thread_count(threads)
-        self.memory = (PLENTY if memory is None else memory // SPARE) // self.size
+        self.memory = (PLENTY if memory is None else memory) // self.size
 
     def map(
         self,

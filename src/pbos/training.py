@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from numbers import Real
 from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -19,7 +20,7 @@ from pbos.confidence import Confidence
 from pbos.counts import WordCounts
 from pbos.errors import InputError, warn, whole_number
 from pbos.evidence import with_lengths
-from pbos.files import absolute
+from pbos.files import absolute, is_remote
 from pbos.fitting import Run, System, make_system, solve
 from pbos.index import SubwordIndex, count_subwords
 from pbos.kernels import columns
@@ -56,6 +57,8 @@ def train(
     output: str | PathLike[str] | None = None,
     memory: int | str | None = None,
     scheduler: Any = None,
+    parts: str | PathLike[str] | None = None,
+    info: Mapping[str, Any] | None = None,
     threads: int | None = None,
     device: str | None = None,
     seed: int = 0,
@@ -80,10 +83,13 @@ def train(
             its size. None keeps them unless `max_vectors` or `dtype` asks for a small model.
         dtype: How to store the subword vectors: "float32", "float16" or "int8".
         output: A folder to save the model to.
-        memory: The most memory to use, in bytes or as "8G"; needs `output`. Large arrays are kept in a folder next to
-            it, OUTPUT.parts, until the model is complete. A call that was interrupted goes on from there.
+        memory: The most memory to use, in bytes or as "8G"; needs `output`. Large arrays are kept in files, if they
+            have to be, until the model is complete.
         scheduler: A Dask cluster to work on (extra `dask`): the address of its scheduler, "local" for processes on this
-            machine, or Dask's client; needs `output`, in a folder that all workers share.
+            machine, or Dask's client; needs `output`.
+        parts: The folder of these files, which all workers must share; by default OUTPUT.parts. A call that was
+            interrupted goes on from there if it is repeated. It is removed when the model is complete.
+        info: More about the model, as plain data, for `model.info`.
         threads: The number of threads; None for one per core.
         device: Where to solve the ridge regression: "cuda", "cuda:1" or another PyTorch device (extra `torch`). Falls
             back to the CPU if it is not available. The vectors are as good as the CPU's, but not identical.
@@ -103,38 +109,49 @@ def train(
         raise InputError(f"{'memory' if scheduler is None else 'scheduler'} needs the folder of the model; pass output")
     if output is not None:
         check_writable(output)
-    given = read_vectors(vectors, limit, progress)
+    given = read_vectors(vectors, limit, progress, scratch=None if most is None else parts_of(output, parts).parent)
     if not len(given):
         raise InputError("there are no words to train on; pass the vectors of at least one word")
     recipe = resolved(recipe, given.words)
     words, rows = unique_words(given, recipe)
     table = WordCounts.from_ranks(words) if counts is None else WordCounts.of(counts).normalized(recipe.normalization)
     warn_if_unrelated(table, words)
-    hidden = held_out_rows(len(words), heldout, seed)
-    examples = Examples(words, given.vectors, rows, table, hidden)
+    examples = Examples(words, given.vectors, rows, table, held_out_rows(len(words), heldout, seed))
     if keep_targets is None:
         keep_targets = recipe.max_vectors is None and dtype == "float32"
-    parts = None
-    if most is not None:
-        plan = Plan.of(words, given.dims, recipe, threads, most)
+    plan = None if most is None else Plan.of(words, given.dims, recipe, threads, most)
+    if plan is not None:
         plan.check()
-    if scheduler is not None or (most is not None and plan.spills):
-        folder = absolute(output)  # type: ignore[arg-type]
-        parts = folder.with_name(f"{folder.name}.parts")
-    info: dict[str, Any] = {"preset": preset, **asdict(recipe), "training": {"seed": seed}}
-    with pool_of(scheduler, threads, most) as pool:
-        run = Run(recipe, seed, threads, target_device, progress, pool, Workspace(parts))
+    facts: dict[str, Any] = {"preset": preset, **asdict(recipe), "training": {"seed": seed}, **(info or {})}
+    folder = parts_of(output, parts) if scheduler is not None or (plan is not None and plan.spills) else None
+    with pool_of(scheduler, threads, None if plan is None else plan.for_slices) as pool:
+        run = Run(recipe, seed, threads, target_device, progress, pool, Workspace(folder))
         run.work.claim(examples.description() | {"preset": asdict(recipe), "seed": seed})
         result = fit(examples, run)
-        if parts is None:
-            model = in_memory(result, examples, info, keep_targets, dtype, run)
+        if output is None or folder is None:
+            model = in_memory(result, examples, facts, keep_targets, dtype, run)
             if output is not None:
                 model.save(output)
             return model
-        assert output is not None
-        write_model(output, result, examples, info, keep_targets, dtype, run)
-    shutil.rmtree(parts)
+        write_model(output, result, examples, facts, keep_targets, dtype, run)
+    shutil.rmtree(folder)
     return Model.load(output)
+
+
+def plan_of(
+    given: WordVectors, preset: str, settings: Mapping[str, Any], threads: int | None, memory: int | str | None
+) -> Plan:
+    """Return what training on vectors is expected to need."""
+    recipe = resolved(Preset.named(preset, settings), given.words)
+    return Plan.of(given.words, given.dims, recipe, threads, None if memory is None else memory_size(memory))
+
+
+def parts_of(output: str | PathLike[str] | None, parts: str | PathLike[str] | None) -> Path:
+    """Return the folder for parts of a job: next to the output, or here if that is remote."""
+    if parts is not None:
+        return absolute(parts)
+    target = str(output).rstrip("/")
+    return absolute(f"{target.rpartition('/')[2] if is_remote(target) else target}.parts")
 
 
 @dataclass(frozen=True)
@@ -253,10 +270,10 @@ def solver_device(device: str | None, recipe: Preset) -> Any:
     return gpu.find_device(device)
 
 
-def read_vectors(vectors: Any, limit: int | None, progress: bool | None) -> WordVectors:
+def read_vectors(vectors: Any, limit: int | None, progress: bool | None, scratch: Path | None = None) -> WordVectors:
     """Return the first words of what was given, reading no more of a file than needed."""
     if isinstance(vectors, (str, PathLike)):
-        return WordVectors.read(vectors, limit=limit, progress=progress)
+        return WordVectors.read(vectors, limit=limit, scratch=scratch, progress=progress)
     given = WordVectors.of(vectors)
     return given if limit is None else WordVectors(given.words[:limit], given.vectors[:limit])
 

@@ -65,6 +65,8 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         except KeyboardInterrupt:
             fail("interrupted; nothing was left half-written", 130)
+        except MemoryError as error:
+            fail(f"not enough memory ({error}); train and learn can do with less: see --memory", 2)
         except OSError as error:
             place = f": {error.filename}" if error.filename else ""
             fail(f"{(error.strerror or str(error)).lower()}{place}", 2)
@@ -85,6 +87,7 @@ COMMANDS: tuple[Callable[..., None], ...] = (
     vectors.neighbors,
     vectors.similarity,
     files.train,
+    learn.count,
     learn.learn,
     files.complete,
     files.info,

@@ -15,6 +15,7 @@ from pbos.cli.common import (
     JsonOption,
     ModelOption,
     PresetOption,
+    SchedulerOption,
     ThreadsOption,
     lines_of,
     load_model,
@@ -41,6 +42,13 @@ FormatOption = Annotated[str | None, one_of(FORMATS, "The format, if the name do
 OutputOption = Annotated[
     str, typer.Option("-o", "--output", metavar="FOLDER", help="Where to save the model: a folder or URL.")
 ]
+MemoryOption = Annotated[
+    str | None, typer.Option(metavar="SIZE", help="The most memory to use, such as 8G; what does not fit is in files.")
+]
+PartsOption = Annotated[
+    str | None,
+    typer.Option(metavar="FOLDER", help="Where these files are, or those that workers share; by default OUTPUT.parts."),
+]
 
 
 @with_settings(*(setting.name for setting in fields(Preset)))
@@ -58,6 +66,10 @@ def train(
         typer.Option(help="Keep the given vectors, for --exact; by default unless --max-vectors or --dtype is used."),
     ] = None,
     dtype: Annotated[str, one_of(DTYPES, "How to store the vectors.")] = "float32",
+    memory: MemoryOption = None,
+    plan: Annotated[bool, typer.Option("--plan", help="Only print what the job needs: memory, disk, time.")] = False,
+    scheduler: SchedulerOption = None,
+    parts: PartsOption = None,
     threads: ThreadsOption = None,
     device: Annotated[
         str | None, typer.Option(help="Ridge: a GPU such as cuda or cuda:1 (extra torch), instead of the CPU.")
@@ -73,27 +85,40 @@ def train(
       pbos train vectors.vec --max-vectors 50000 --dtype int8 -o small-model
       pbos train vectors.bin --heldout 0.05 --lam 0.01 -o my-model
       pbos train glove.txt.gz --counts counts.csv --preset pbos -o my-model
+      pbos train GoogleNews.bin --memory 8G --dtype float16 -o my-model
+      pbos train GoogleNews.bin --scheduler tcp://10.0.0.1:8786 -o /shared/my-model
     """
     prepare()
     import pbos
     from pbos.storage import check_writable
 
     check_writable(output)
+    source: Any = vectors
+    if plan or memory is not None:
+        from pbos.training import parts_of, plan_of, read_vectors
+
+        source = read_vectors(vectors, limit, None, None if memory is None else parts_of(output, parts).parent)
+        for name, value in plan_of(source, preset, settings, threads, memory).facts().items():
+            (write if plan else note)(f"{name}: {value}")
+        if plan:
+            return
     model = pbos.train(
-        vectors,
+        source,
         counts,
         preset=preset,
         limit=limit,
         heldout=heldout,
         keep_targets=keep_targets,
+        dtype=dtype,
+        output=output,
+        memory=memory,
+        scheduler=scheduler,
+        parts=parts,
         threads=threads,
         device=device,
         seed=seed,
         **settings,
     )
-    if dtype != "float32":
-        model = model.compress(dtype=dtype, keep_targets=bool(keep_targets))
-    model.save(output)
     note(f"saved to {output}: {len(model):,} words, {len(model.subword_vectors):,} subword vectors x {model.dims}")
     training = model.info["training"]
     for name, value in solver_facts(training).items():

@@ -1,40 +1,106 @@
-"""The command learn: a model from text."""
+"""The commands count and learn: word counts and a model from text."""
 
 from __future__ import annotations
 
 import shutil
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from pbos.cli.common import ThreadsOption, note, one_of, prepare, with_settings
+from pbos.cli.common import SchedulerOption, ThreadsOption, note, one_of, prepare, with_settings
 from pbos.cli.files import OutputOption, solver_facts
 from pbos.errors import InputError, PbosError
 from pbos.files import absolute, is_remote
 from pbos.settings import DTYPES
+
+ColumnOption = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Tables: the column of text; by default the only one of strings.")
+]
+WindowOption = Annotated[
+    int, typer.Option(min=1, max=100, help="How many words apart two words may be to count as near.")
+]
+LowercaseOption = Annotated[bool, typer.Option(help="Change text to lower case.")]
+PretokenizedOption = Annotated[bool, typer.Option("--pretokenized", help="Words are what stands between spaces.")]
+AddOption = Annotated[bool, typer.Option("--add", help="Add the text to the co-occurrences in the folder.")]
+ResumeOption = Annotated[bool, typer.Option("--resume", help="Go on where the same command was interrupted.")]
+
+
+def count(
+    text: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="FILE", help="Text, possibly compressed, or tables; without files, stdin is read."),
+    ] = None,
+    *,
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="Where to write the counts, as .tsv.")],
+    column: ColumnOption = None,
+    min_count: Annotated[int, typer.Option(min=1, help="Leave out words that occur less often.")] = 1,
+    lowercase: LowercaseOption = True,
+    pretokenized: PretokenizedOption = False,
+    cooccurrences: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Count co-occurrences too, for pbos learn FOLDER.")
+    ] = None,
+    window: WindowOption = 5,
+    add: AddOption = False,
+    resume: ResumeOption = False,
+    memory: Annotated[str, typer.Option(metavar="SIZE", help="The most memory to count with.")] = "4G",
+    threads: ThreadsOption = None,
+    scheduler: SchedulerOption = None,
+) -> None:
+    """Count the words of a text.
+
+    Words are those of pbos learn; the most frequent come first. On a cluster, workers read the files and write next to
+    the output, so both have to be on storage that they share.
+
+    \b
+    Examples:
+      pbos count corpus.txt -o counts.tsv
+      pbos count 'texts/*.parquet' --column text --min-count 5 -o counts.tsv.gz
+      pbos count 'texts/*.txt.gz' --scheduler tcp://10.0.0.1:8786 -o counts.tsv
+      pbos count corpus.txt --cooccurrences counted -o counts.tsv
+    """
+    prepare()
+    import pbos
+
+    with resumable(cooccurrences or output.with_name(f"{output.name}.words")):
+        counts = pbos.count(
+            texts_of(text),
+            output,
+            column=column,
+            min_count=min_count,
+            lowercase=lowercase,
+            pretokenized=pretokenized,
+            cooccurrences=cooccurrences,
+            window=window,
+            add=add,
+            resume=resume,
+            memory=memory,
+            threads=threads,
+            scheduler=scheduler,
+        )
+    note(f"wrote {output}: {len(counts):,} words, {int(counts.counts.sum()):,} times in all")
 
 
 @with_settings("max_vectors")
 def learn(
     text: Annotated[
         list[str] | None,
-        typer.Argument(metavar="FILE", help="Text, possibly compressed, or tables; without files, stdin is read."),
+        typer.Argument(
+            metavar="FILE", help="Text, possibly compressed, tables, or a folder of co-occurrences; by default stdin."
+        ),
     ] = None,
     *,
     output: OutputOption,
-    column: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Tables: the column of text; by default the only one of strings.")
-    ] = None,
+    column: ColumnOption = None,
     dims: Annotated[int, typer.Option(min=1, help="The number of dimensions.")] = 100,
-    window: Annotated[
-        int, typer.Option(min=1, max=100, help="How many words apart two words may be to count as near.")
-    ] = 5,
+    window: WindowOption = 5,
     min_count: Annotated[int, typer.Option(min=1, help="How often a word has to occur to get a word vector.")] = 2,
     max_words: Annotated[int, typer.Option(min=1, help="How many words get a word vector at most.")] = 500_000,
-    lowercase: Annotated[bool, typer.Option(help="Change text to lower case.")] = True,
-    pretokenized: Annotated[bool, typer.Option("--pretokenized", help="Words are what stands between spaces.")] = False,
+    lowercase: LowercaseOption = True,
+    pretokenized: PretokenizedOption = False,
     vectors: Annotated[
         str | None, typer.Option(metavar="FILE", help="Write the word vectors too: .vec, .bin, .npz, .kv, ...")
     ] = None,
@@ -42,11 +108,12 @@ def learn(
     cooccurrences: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Keep the co-occurrences, to add text to them later.")
     ] = None,
-    add: Annotated[bool, typer.Option("--add", help="Add the text to the co-occurrences in the folder.")] = False,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on where the same command was interrupted.")] = False,
-    memory: Annotated[str, typer.Option(metavar="SIZE", help="The most memory to count and factor with.")] = "4G",
+    add: AddOption = False,
+    resume: ResumeOption = False,
+    memory: Annotated[str, typer.Option(metavar="SIZE", help="The most memory to use.")] = "4G",
     dtype: Annotated[str, one_of(DTYPES, "How to store the vectors.")] = "float16",
     threads: ThreadsOption = None,
+    scheduler: SchedulerOption = None,
     seed: Annotated[int, typer.Option(min=0, help="Determines how frequent words are thinned out.")] = 0,
     **settings: Any,
 ) -> None:
@@ -61,6 +128,7 @@ def learn(
       pbos learn 'texts/*.txt.gz' --dims 200 --vectors words.vec -o my-model
       pbos learn corpus.txt --cooccurrences counted -o my-model
       pbos learn more.txt --add --cooccurrences counted -o my-model
+      pbos learn counted --dims 300 -o my-model
       pbos learn reviews.parquet --column text --memory 8G -o my-model
     """
     prepare()
@@ -74,12 +142,9 @@ def learn(
     kept = cooccurrences or folder.with_name(f"{folder.name}.cooccurrences")
     if absolute(kept) == folder and not is_remote(output):
         raise InputError(f"the model and the co-occurrences cannot both be saved to {output}; choose another folder")
-    before = kept.exists()
-    if not text and sys.stdin.isatty():
-        note("reading text from the keyboard; end with Ctrl-D")
-    try:
+    with resumable(kept):
         model = pbos.learn(
-            [Path(name) for name in text or ["-"]],
+            texts_of(text),
             column=column,
             dims=dims,
             window=window,
@@ -93,20 +158,37 @@ def learn(
             add=add,
             resume=resume,
             dtype=dtype,
+            output=output,
             memory=memory,
             threads=threads,
+            scheduler=scheduler,
             seed=seed,
             **settings,
         )
-    except (PbosError, KeyboardInterrupt):
-        if not before and (kept.exists() or kept.with_name(f"{kept.name}.parts").exists()):
-            note(f"what was counted is in {kept}*; to go on, use --resume, or else remove it")
-        raise
-    model.save(output)
     if cooccurrences is None:
-        shutil.rmtree(kept)
+        shutil.rmtree(kept, ignore_errors=True)
     facts = model.info["learning"]
     note(f"read {facts['tokens']:,} words, {facts['distinct']:,} of them distinct")
     note(f"saved to {output}: {len(model):,} words, {len(model.subword_vectors):,} subword vectors x {model.dims}")
     for name, value in solver_facts(model.info["training"]).items():
         note(f"{name}: {value}")
+
+
+def texts_of(names: list[str] | None) -> Path | list[Path]:
+    """Return the files to read; without any, stdin."""
+    if not names and sys.stdin.isatty():
+        note("reading text from the keyboard; end with Ctrl-D")
+    paths = [Path(name) for name in names or ["-"]]
+    return paths[0] if len(paths) == 1 else paths
+
+
+@contextmanager
+def resumable(folder: Path) -> Iterator[None]:
+    """Say how to go on, if counting into a folder is interrupted."""
+    before = folder.exists()
+    try:
+        yield
+    except (PbosError, KeyboardInterrupt):
+        if not before and (folder.exists() or folder.with_name(f"{folder.name}.parts").exists()):
+            note(f"what was counted is in {folder}*; to go on, use --resume, or else remove it")
+        raise

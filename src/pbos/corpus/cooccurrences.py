@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import itertools
 import json
+import mmap
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from functools import cached_property, reduce
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -15,11 +18,12 @@ import numpy.typing as npt
 from pbos.corpus.words import words_of
 from pbos.errors import FormatError, InputError
 from pbos.files import PathLike, local, write_whole_folder
-from pbos.kernels import pairs
+from pbos.kernels import lines, pairs
 from pbos.threads import in_threads, thread_count
 
 FORMAT = "pbos co-occurrences 1"
 LEAST_TOKENS = 1_000_000  # a shorter block is thinned out as if it had so many, or nothing would be left of it
+MOST_COLUMNS = 2**31 - 1  # of a matrix, whose columns are 32-bit numbers
 ENTRIES = 1 << 20  # of a matrix, worked on at a time
 Rows = tuple[npt.NDArray[np.int64], npt.NDArray[np.int32], npt.NDArray[Any]]  # a CSR matrix
 
@@ -31,7 +35,7 @@ class Counting:
     Attributes:
         cut: How words are found, one of `pbos.corpus.words.CUTS`.
         lowercase: Whether text is changed to lower case.
-        window: How many words apart two words may be.
+        window: How many words apart two words may be; 0 to count words only, without contexts.
         thin: Words more frequent than this share of a text are thinned out: they stay with the probability
             sqrt(x) + x, where x is the share divided by that of the word.
         seed: Determines which of them stay.
@@ -53,7 +57,7 @@ class Cooccurrences:
     once, in the whole text.
 
     Attributes:
-        words: The words, sorted.
+        lines: The words, sorted, as UTF-8 with a newline after each.
         counts: How often each occurs, int64 (n,).
         indptr: With `indices` and `data`, a sparse matrix (CSR) of words and contexts (n, 3 n), with sorted columns.
         indices: The columns.
@@ -62,7 +66,7 @@ class Cooccurrences:
         blocks: Digests of the blocks of text that were counted.
     """
 
-    words: list[str]
+    lines: npt.NDArray[np.uint8]
     counts: npt.NDArray[np.int64]
     indptr: npt.NDArray[np.int64]
     indices: npt.NDArray[np.int32]
@@ -74,20 +78,36 @@ class Cooccurrences:
     def of_block(cls, text: str, counting: Counting, blocks: list[str]) -> Cooccurrences:
         """Count one block of text."""
         words, ids, line_ends = words_of(text, counting.cut, counting.lowercase)
+        coded = np.frombuffer(bytearray("".join(f"{word}\n" for word in words), "utf-8"), np.uint8)
         counts = np.bincount(ids, minlength=len(words))
+        if not counting.window:
+            nothing = np.zeros(0, np.int32), np.zeros(0, np.uint32)
+            return cls(coded, counts, np.zeros(len(words) + 1, np.int64), *nothing, counting, blocks)
         shares = counting.thin * max(ids.size, LEAST_TOKENS) / counts
         thinned, ends = ids.copy(), line_ends.copy()
         n_kept = pairs.thin_out(thinned, ends, np.sqrt(shares) + shares, np.uint64(counting.seed))
         indptr, indices, data = pairs.count_contexts(
             thinned[:n_kept], ends, ids, line_ends, len(words), counting.window
         )
-        return cls(words, counts, indptr, indices, data, counting, blocks)
+        return cls(coded, counts, indptr, indices, data, counting, blocks)
 
     def __len__(self) -> int:
-        return len(self.words)
+        return self.counts.size
 
     def __repr__(self) -> str:
         return f"Cooccurrences({len(self):,} words, {int(self.counts.sum()):,} tokens, {self.data.size:,} contexts)"
+
+    @cached_property
+    def words(self) -> list[str]:
+        """The words, sorted."""
+        return self.words_at(np.arange(len(self)))
+
+    def words_at(self, places: npt.NDArray[np.int64]) -> list[str]:
+        """Return some of the words."""
+        text, ends = self.lines.tobytes(), np.flatnonzero(self.lines == lines.END)
+        starts = np.concatenate([[0], ends + 1])
+        found = zip(starts[places].tolist(), ends[places].tolist(), strict=True)
+        return [text[start:end].decode("utf-8", "replace") for start, end in found]
 
     def ranges(self) -> Iterator[slice]:
         """Yield ranges of rows with about `ENTRIES` entries each."""
@@ -95,9 +115,9 @@ class Cooccurrences:
 
     def rows(self, some: slice) -> Rows:
         """Return some rows, with an `indptr` from 0."""
-        indptr = self.indptr[some.start : some.stop + 1]
-        entries = slice(indptr[0], indptr[-1])
-        return indptr - indptr[0], np.asarray(self.indices[entries]), np.asarray(self.data[entries])
+        indptr = some_of(self.indptr, slice(some.start, some.stop + 1))
+        entries = slice(int(indptr[0]), int(indptr[-1]))
+        return indptr - indptr[0], some_of(self.indices, entries), some_of(self.data, entries)
 
     # -- files ---------------------------------------------------------------------------------------------------------
 
@@ -109,37 +129,66 @@ class Cooccurrences:
     def load(cls, path: PathLike) -> Cooccurrences:
         """Open a folder; its arrays stay mapped, not in memory."""
         folder = local(path)
-        try:
-            info = json.loads((folder / "info.json").read_text("utf-8"))
-            if info.pop("format") != FORMAT:
-                raise ValueError("another format")
-            words = (folder / "words.txt").read_text("utf-8").split("\n")[:-1]
-            arrays = {name: np.load(folder / f"{name}.npy", mmap_mode="r") for name in ARRAYS}
-            counting, blocks = Counting(**info["counting"]), list(info["blocks"])
-        except FileNotFoundError as error:
-            raise FormatError(f"{error.filename}: not there; expected a folder of co-occurrences") from None
-        except (ValueError, KeyError, TypeError) as error:
-            raise FormatError(f"{folder}: not a folder of co-occurrences, or damaged ({error})") from None
-        counts, indptr, indices, data = arrays.values()
-        if not (len(words) == counts.size == indptr.size - 1 and indptr[-1] == indices.size == data.size):
+        counting, blocks = read_info(folder)
+        with errors_of(folder):
+            words = folder / "words.txt"
+            coded = np.memmap(words, np.uint8, "r") if words.stat().st_size else np.zeros(0, np.uint8)
+            counts, indptr, indices, data = (np.load(folder / f"{name}.npy", mmap_mode="r") for name in ARRAYS)
+        ends = bytes(coded[-1:]) in (b"", b"\n") and np.count_nonzero(some_of(coded) == lines.END)
+        if not (ends == counts.size == indptr.size - 1 and indptr[-1] == indices.size == data.size):
             raise FormatError(f"{folder}: its files do not belong together; count again")
-        return cls(words, counts, indptr, indices, data, counting, blocks)
+        return cls(coded, counts, indptr, indices, data, counting, blocks)
 
 
 ARRAYS = {"counts": np.int64, "indptr": np.int64, "indices": np.int32, "data": np.uint32}
+
+
+def some_of(array: npt.NDArray[Any], some: slice = slice(None)) -> npt.NDArray[Any]:
+    """Return part of an array; of a mapped one a copy, so that its pages do not pile up in this process."""
+    if not isinstance(array, np.memmap):
+        return array[some]
+    copy = np.array(array[some])
+    mapped: Any = array._mmap  # type: ignore[attr-defined]
+    if hasattr(mapped, "madvise"):  # not on Windows
+        mapped.madvise(mmap.MADV_DONTNEED)
+    return copy
+
+
+@contextmanager
+def errors_of(folder: Path) -> Iterator[None]:
+    """Turn errors about what a folder has into FormatError."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise FormatError(f"{error.filename}: not there; expected a folder of co-occurrences") from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise FormatError(f"{folder}: not a folder of co-occurrences, or damaged ({error})") from None
+
+
+def read_info(folder: Path) -> tuple[Counting, list[str]]:
+    """Return how the co-occurrences of a folder were counted, and the digests of their blocks."""
+    with errors_of(folder):
+        info = json.loads((folder / "info.json").read_text("utf-8"))
+        if info["format"] != FORMAT:
+            raise ValueError("another format")
+        return Counting(**info["counting"]), list(info["blocks"])
 
 
 def merge(parts: list[Cooccurrences], path: PathLike, threads: int | None = None) -> None:
     """Add up co-occurrences into a folder, a few rows at a time; the result does not depend on how text was divided."""
     if len({part.counting for part in parts}) > 1:
         raise InputError("co-occurrences that were counted with different settings cannot be added up")
-    words = sorted(set().union(*(part.words for part in parts)))
-    places = {word: place for place, word in enumerate(words)}
-    numbers = [np.fromiter(map(places.__getitem__, part.words), np.int32, len(part)) for part in parts]
-    counts, sizes = np.zeros(len(words), np.int64), np.zeros(len(words), np.int64)
+    words = reduce(lines.union, (some_of(part.lines) for part in parts), np.zeros(0, np.uint8))
+    n_words = lines.count_sorted(words)
+    if n_words < 0:
+        raise FormatError(f"{path} cannot be made: the words of its parts are not sorted; count them again")
+    if 3 * n_words > MOST_COLUMNS:
+        raise InputError(f"{n_words:,} distinct words are too many; count texts apart, or cut them into fewer words")
+    numbers = [lines.places(some_of(part.lines), len(part), words) for part in parts]
+    counts, sizes = np.zeros(n_words, np.int64), np.zeros(n_words, np.int64)
     for part, new in zip(parts, numbers, strict=True):
-        counts[new] += part.counts
-        sizes[new] += np.diff(part.indptr)
+        counts[new] += some_of(part.counts)
+        sizes[new] += np.diff(some_of(part.indptr))
     some = list(ranges(np.concatenate([[0], np.cumsum(sizes)])))
     with write_whole_folder(local(path)) as folder:
         writers = {name: ArrayWriter(folder / f"{name}.npy", dtype) for name, dtype in ARRAYS.items()}
@@ -149,39 +198,33 @@ def merge(parts: list[Cooccurrences], path: PathLike, threads: int | None = None
         at_once = thread_count(threads)
         for first in range(0, len(some), at_once):
             group = some[first : first + at_once]
-            for indptr, indices, data in in_threads(lambda rows: added_rows(parts, numbers, rows), group, threads):
+            for indptr, indices, data in in_threads(
+                lambda rows: added_rows(parts, numbers, n_words, rows), group, threads
+            ):
                 writers["indptr"].add(indptr[1:] + n_entries)
                 writers["indices"].add(indices)
                 writers["data"].add(data)
                 n_entries += data.size
         for writer in writers.values():
             writer.close()
-        (folder / "words.txt").write_text("".join(f"{word}\n" for word in words), "utf-8", newline="\n")
+        words.tofile(folder / "words.txt")
         blocks = [block for part in parts for block in part.blocks]
         info = {"format": FORMAT, "counting": asdict(parts[0].counting), "blocks": blocks}
         (folder / "info.json").write_text(json.dumps(info, indent=1) + "\n", "utf-8")
 
 
-def added_rows(parts: list[Cooccurrences], numbers: list[npt.NDArray[np.int32]], rows: slice) -> Rows:
-    """Return the sums of some rows; `numbers` are the rows' new numbers in each part, which rise with the old ones."""
-    if len(parts) == 1:
-        return parts[0].rows(rows)
-    n_words = 1 + max(int(new[-1]) for new in numbers if new.size)
-    starts = np.zeros((len(parts), rows.stop - rows.start), np.int64)
-    ends = np.zeros_like(starts)
-    indices, data = [], []
-    size = 0
-    for at, (part, new) in enumerate(zip(parts, numbers, strict=True)):
-        old = slice(*np.searchsorted(new, (rows.start, rows.stop)).tolist())
+def added_rows(parts: list[Cooccurrences], numbers: list[npt.NDArray[np.int32]], n_words: int, rows: slice) -> Rows:
+    """Return the sums of some rows; `numbers` are the words' new numbers in each part, which rise with the old ones."""
+    added: list[Rows] = []
+    for part, new in zip(parts, numbers, strict=True):
+        old = slice(*np.searchsorted(new, np.array((rows.start, rows.stop), np.int32)).tolist())
         indptr, columns, values = part.rows(old)
-        starts[at, new[old] - rows.start] = indptr[:-1] + size
-        ends[at, new[old] - rows.start] = indptr[1:] + size
-        kinds, old_words = np.divmod(columns, len(part))
-        indices.append(kinds * n_words + new[old_words])
-        data.append(values)
-        size += values.size
-    found: Rows = pairs.add_rows(starts, ends, np.concatenate(indices), np.concatenate(data), 3 * n_words)
-    return found
+        sizes = np.zeros(rows.stop - rows.start + 1, np.int64)
+        sizes[new[old] - rows.start + 1] = np.diff(indptr)
+        added.append((np.cumsum(sizes), pairs.renumbered(columns, new, n_words), values))
+    while len(added) > 1:
+        added = [reduce(pairs.add, added[first : first + 2]) for first in range(0, len(added), 2)]
+    return added[0]
 
 
 def ranges(indptr: npt.NDArray[np.int64]) -> Iterator[slice]:

@@ -1,22 +1,31 @@
-"""Counting a text of any size: block by block, on all cores, within little memory, and again from where it stopped."""
+"""Counting a text of any size: shard by shard, on any pool, within little memory, and again from where it stopped."""
 
 from __future__ import annotations
 
 import hashlib
+import itertools
+import os
 import shutil
-from collections.abc import Callable
-from contextlib import suppress
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
-from pbos.corpus.cooccurrences import Cooccurrences, Counting, merge
-from pbos.corpus.sources import Source
+from pbos.corpus.cooccurrences import Cooccurrences, Counting, merge, read_info
+from pbos.corpus.sources import Shard, Source, text_of
 from pbos.errors import InputError, warn
-from pbos.files import lock, put_in_place, sibling
-from pbos.threads import in_threads, thread_count
+from pbos.files import put_in_place, sibling
+from pbos.pools import Pool
+from pbos.progress import progress as progress_bar
+from pbos.threads import thread_count
 
 FAN_IN = 16  # runs of the same size that are merged into one
-BLOCK_MEMORY = 512 << 20  # what counting one block needs at most, in bytes
+BLOCK_MEMORY = 512 << 20  # what counting one shard needs at most, in bytes
 SUM = "sum"  # the name of the folder with all counts, before it is moved to its place
+HALF = ".*.tmp"  # the names of folders that were being written
+TEXT, LOCK = ".text", ".lock"  # text that had to be unpacked; the file that keeps others out
 UNKNOWN = "\ufffd"  # what bytes that are not UTF-8 become
 
 
@@ -25,79 +34,81 @@ def count_text(
     counting: Counting,
     folder: Path,
     *,
-    known: Cooccurrences | None = None,
     target: Path,
-    threads: int | None = None,
-    memory: int = 4 << 30,
-    on_block: Callable[[int], None] = lambda size: None,
+    pool: Pool,
+    add: bool = False,
+    progress: bool | None = False,
 ) -> Cooccurrences:
     """Count the co-occurrences of a text, and return them from the folder `target`.
 
-    Each block of text becomes a run, a folder of its own; runs are merged when there are many. A run that is there
+    Each shard of text becomes a run, a folder of its own; runs are merged when there are many. A run that is there
     already, from an earlier call that was interrupted, is not counted again. The result is the same byte for byte
-    however often that happens, and for any number of threads.
+    however often that happens, and for any pool.
 
     Args:
         source: The text.
         counting: How to count.
         folder: Where to keep runs, next to `target`; it is removed at the end.
-        known: Co-occurrences to add to; blocks of text that they have counted are skipped.
-        target: The folder to write.
-        threads: The number of threads; None for one per core.
-        memory: The most memory to use, in bytes; with less of it, fewer threads count.
-        on_block: Called with the size of each block of text that is done.
+        target: The folder to write. If it is there, it has counts of this text, or counts to add to.
+        pool: Where to count; its workers share the folders.
+        add: Add to what is in `target`; shards of text that it has are skipped.
+        progress: Show a progress bar; None for "if stderr is a terminal".
     """
-    workers = max(1, min(thread_count(threads), int(memory / (BLOCK_MEMORY * max(1, counting.window / 8)))))
-    before = set() if known is None else set(known.blocks)
-    digests: list[str] = []
-    waiting: list[tuple[int, bytes, str]] = []
-    n_before = n_unknown = 0
-    with lock(folder, f"another process is counting into {folder}; wait for it, or stop it"):
+    before = read_info(target)[1] if target.exists() else []
+    known = set(before)
+    with lock(folder):
+        shards = source.shards(folder / TEXT, pool)
+        digests = pool.map("read-text", digest_of_shard, shards)
+        if before and not add and digests != before:
+            raise InputError(f"{target} has counts of another text; use the same again, or another folder")
         runs = Runs(folder, counting)
-        if before.intersection(runs.digests.values()):  # they are merged already; removing them was interrupted
+        if known.intersection(runs.digests.values()):  # they are merged already; removing them was interrupted
             runs.clear()
-
-        def finish() -> None:
-            nonlocal n_unknown
-            n_unknown += sum(in_threads(lambda block: runs.count(*block), waiting, workers))
-            for _, text, _ in waiting:
-                on_block(len(text))
-            waiting.clear()
-            runs.compact(workers)
-
-        for text in source.blocks():
-            digest = digest_of(text)
-            if digest in before:
-                n_before += 1
-                on_block(len(text))
-                continue
-            if runs.has(len(digests), digest):
-                on_block(len(text))
-            else:
-                waiting.append((len(digests), text, digest))
-            digests.append(digest)
-            if len(waiting) == workers:
-                finish()
-        finish()
-        if n_unknown:
-            warn(f"{n_unknown:,} characters of the text are not UTF-8; convert it if these are many")
-        if n_before:
+        new = [one for one in zip(shards, digests, strict=True) if one[1] not in known]
+        if add and len(new) < len(shards):
+            n_before = len(shards) - len(new)
             warn(f"text that was counted before is not counted again; this is {n_before:,} of its blocks")
-        parts = [Cooccurrences.load(path) for path in runs.paths()]
-        if [block for part in parts for block in part.blocks] != digests:
-            raise InputError(f"{folder} has counts of another text; use the same again, or remove the folder")
-        if known is not None:
-            parts.insert(0, known)
-        if not any(len(part) for part in parts):
-            runs.clear()
-            raise InputError("there are no words in the text")
-        if digests:
-            merge(parts, folder / SUM, workers)
-            put_in_place(folder / SUM, target)
-        del parts
+        runs.check([digest for _, digest in new])
+        if new:
+            runs.count([Job(number, *one) for number, one in enumerate(new)], pool, progress)
+            runs.merge({folder / SUM: [target, *runs.paths()] if before else runs.paths()}, pool)
+            if len(Cooccurrences.load(folder / SUM)):
+                put_in_place(folder / SUM, target)
         runs.clear()
-    folder.rmdir()
+    if not target.exists():
+        raise InputError("there are no words in the text")
     return Cooccurrences.load(target)
+
+
+def threads_within(memory: int, threads: int | None, counting: Counting) -> int:
+    """Return how many threads can count at the same time."""
+    return max(1, min(thread_count(threads), int(memory / (BLOCK_MEMORY * max(1, counting.window / 8)))))
+
+
+# Parts of the job: each reads and writes files only, so that it can run on any worker, and again ----------------------
+
+
+class Job(NamedTuple):
+    """A shard to count."""
+
+    number: int
+    shard: Shard
+    digest: str
+
+
+class Counted(NamedTuple):
+    """How many bytes were counted, and how many characters of them cannot be read."""
+
+    size: int
+    unknown: int
+
+
+class Merge(NamedTuple):
+    """Runs to merge into one."""
+
+    paths: list[Path]
+    target: Path
+    threads: int
 
 
 def digest_of(block: bytes) -> str:
@@ -105,33 +116,88 @@ def digest_of(block: bytes) -> str:
     return hashlib.blake2b(block, digest_size=16).hexdigest()
 
 
+def digest_of_shard(shard: Shard) -> str:
+    """Return a digest of the text of a shard."""
+    return digest_of(text_of(shard))
+
+
+def count_shard(job: Job, folder: Path, counting: Counting) -> Counted:
+    """Count a shard of text into a run."""
+    block = text_of(job.shard)
+    if digest_of(block) != job.digest:
+        raise InputError(f"{job.shard[0].path} was changed while it was counted; count it again")
+    text = block.decode("utf-8", "replace")
+    target = folder / name_of(job.number, job.number)
+    if not target.exists():
+        Cooccurrences.of_block(text, counting, [job.digest]).save(target)
+    return Counted(len(block), text.count(UNKNOWN))
+
+
+def merge_runs(job: Merge) -> None:
+    """Merge runs."""
+    if not job.target.exists():
+        merge([Cooccurrences.load(path) for path in job.paths], job.target, min(job.threads, thread_count(None)))
+
+
+# Runs -----------------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def lock(folder: Path) -> Iterator[None]:
+    """Make a folder, if it is not there, keep other processes out of it (not on Windows), and remove it if empty."""
+    folder.mkdir(parents=True, exist_ok=True)
+    handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT)  # a file, because folders on other machines have no locks
+    try:
+        if sys.platform != "win32":
+            import fcntl
+
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(handle)
+        raise InputError(f"another process is counting into {folder}; wait for it, or stop it") from None
+    try:
+        yield
+    finally:
+        os.close(handle)
+        shutil.rmtree(folder / TEXT, ignore_errors=True)
+        (folder / LOCK).unlink()
+        with suppress(OSError):
+            folder.rmdir()
+
+
 class Runs:
-    """The co-occurrences of parts of a text, in folders named after the first and the last block that they cover."""
+    """The co-occurrences of parts of a text, in folders named after the first and the last shard that they cover."""
 
     def __init__(self, folder: Path, counting: Counting) -> None:
         self.folder, self.counting = folder, counting
-        folder.mkdir(parents=True, exist_ok=True)
-        for path in [*folder.glob(".*.tmp"), *folder.glob(SUM)]:  # that were being written
-            shutil.rmtree(path)
+        for path in [*folder.glob(HALF), *folder.glob(SUM)]:
+            shutil.rmtree(path, ignore_errors=True)
         self.digests: dict[int, str] = {}
         for path in self.paths():
             first, last = span_of(path)
-            run = Cooccurrences.load(path)
-            if run.counting != counting:
+            settings, blocks = read_info(path)
+            if settings != counting:
                 raise InputError(f"{folder} was counted with other settings; use the same again, or remove the folder")
-            self.digests |= dict(zip(range(first, last + 1), run.blocks, strict=True))
+            self.digests |= dict(zip(range(first, last + 1), blocks, strict=True))
+
+    def check(self, digests: list[str]) -> None:
+        """Raise InputError if the runs are not those of shards with these digests."""
+        if any(digests[number : number + 1] != [digest] for number, digest in self.digests.items()):
+            raise InputError(f"{self.folder} has counts of another text; use the same again, or remove the folder")
 
     def clear(self) -> None:
-        """Remove all runs, the last first, so that what is left is complete if this is interrupted."""
-        for path in sorted(self.folder.iterdir(), reverse=True):
+        """Remove all runs, and what was left of others when a worker was lost."""
+        for path in self.folder.glob("[!.]*"):
             remove(path)
+        for path in self.folder.glob(HALF):
+            shutil.rmtree(path, ignore_errors=True)
         self.digests.clear()
 
     def paths(self) -> list[Path]:
         """Return the runs in order; those that a larger one covers, left by an interrupted merge, are removed."""
         found: list[Path] = []
         end = -1
-        for path in sorted(self.folder.iterdir(), key=lambda path: (span_of(path)[0], -span_of(path)[1])):
+        for path in sorted(self.folder.glob("[!.]*"), key=lambda path: (span_of(path)[0], -span_of(path)[1])):
             first, last = span_of(path)
             if first > end:
                 found.append(path)
@@ -140,30 +206,41 @@ class Runs:
                 remove(path)
         return found
 
-    def has(self, number: int, digest: str) -> bool:
-        """Return whether a block has been counted; raise InputError if it was another text."""
-        if number in self.digests and self.digests[number] != digest:
-            raise InputError(f"{self.folder} has counts of another text; use the same again, or remove the folder")
-        return number in self.digests
+    def count(self, jobs: list[Job], pool: Pool, progress: bool | None) -> None:
+        """Count shards that have no run yet, and merge runs as they become many."""
+        left = [job for job in jobs if job.number not in self.digests]
+        size = sum(piece.stop - piece.start for job in left for piece in job.shard)
+        function = partial(count_shard, folder=self.folder, counting=self.counting)
+        at_once = FAN_IN * pool.size
+        n_unknown = 0
+        with progress_bar("counting", size, progress) as advance:
+            for first in range(0, len(left), at_once):
+                some = left[first : first + at_once]
+                counted = pool.map("count-text", function, some, lambda one: advance(one.size))
+                n_unknown += sum(one.unknown for one in counted)
+                self.compact(pool)
+        if n_unknown:
+            warn(f"{n_unknown:,} characters of the text are not UTF-8; convert it if these are many")
 
-    def count(self, number: int, block: bytes, digest: str) -> int:
-        """Count a block of text; return how many characters of it cannot be read."""
-        text = block.decode("utf-8", "replace")
-        Cooccurrences.of_block(text, self.counting, [digest]).save(self.folder / name_of(number, number))
-        return text.count(UNKNOWN)
-
-    def compact(self, threads: int) -> None:
+    def compact(self, pool: Pool) -> None:
         """Merge runs of the same size that follow each other, as soon as there are `FAN_IN`."""
-        size = 1
-        while some := [path for path in self.paths() if length(path) == size]:
-            for first in range(0, len(some) - FAN_IN + 1, FAN_IN):
-                group = some[first : first + FAN_IN]
-                start, end = span_of(group[0])[0], span_of(group[-1])[1]
-                if end - start + 1 == size * FAN_IN:  # none is missing in between
-                    merge([Cooccurrences.load(path) for path in group], self.folder / name_of(start, end), threads)
-                    for path in group:
-                        remove(path)
-            size *= FAN_IN
+        size, wide = 1, FAN_IN
+        while some := [path for path in self.paths() if length(path) >= size]:
+            groups: dict[Path, list[Path]] = {}
+            for path in some:
+                start = span_of(path)[0] // wide * wide
+                if length(path) == size:
+                    groups.setdefault(self.folder / name_of(start, start + wide - 1), []).append(path)
+            groups = {target: paths for target, paths in groups.items() if len(paths) == FAN_IN}
+            self.merge(groups, pool)
+            for path in itertools.chain.from_iterable(groups.values()):
+                remove(path)
+            size, wide = wide, wide * FAN_IN
+
+    def merge(self, groups: dict[Path, list[Path]], pool: Pool) -> None:
+        """Merge groups of runs into one each; if there are few, with several threads."""
+        threads = max(1, pool.size // max(1, len(groups)))
+        pool.map("merge-counts", merge_runs, [Merge(paths, target, threads) for target, paths in groups.items()])
 
 
 def remove(path: Path) -> None:
@@ -179,7 +256,7 @@ def name_of(first: int, last: int) -> str:
 
 
 def span_of(path: Path) -> tuple[int, int]:
-    """Return the first and the last block of a run."""
+    """Return the first and the last shard of a run."""
     with suppress(ValueError):
         first, last = map(int, path.name.split("-"))
         return first, last
@@ -187,6 +264,6 @@ def span_of(path: Path) -> tuple[int, int]:
 
 
 def length(path: Path) -> int:
-    """Return how many blocks a run covers."""
+    """Return how many shards a run covers."""
     first, last = span_of(path)
     return last - first + 1

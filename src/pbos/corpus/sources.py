@@ -1,4 +1,4 @@
-"""Where text comes from: files, columns of tables, sentences, tokens; all of it as blocks of lines."""
+"""Where text comes from: files, columns of tables, sentences, tokens; all of it in shards, which workers read."""
 
 from __future__ import annotations
 
@@ -7,38 +7,186 @@ import itertools
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from pbos.corpus.words import BETWEEN_TOKENS
 from pbos.errors import InputError
-from pbos.files import BOM, compression, exists, is_remote, is_table, local, open_bytes, open_file, url_of
+from pbos.files import (
+    BOM,
+    absolute,
+    compression,
+    exists,
+    is_remote,
+    is_table,
+    local,
+    open_bytes,
+    open_file,
+    size_of,
+    url_of,
+    write_whole,
+)
+from pbos.pools import Pool
 from pbos.text import is_missing
 
-BLOCK = 16 << 20  # bytes; a fixed size, because thinning out depends on it
+BLOCK = 16 << 20  # bytes of a shard; a fixed size, because thinning out depends on it
+NEAR = 1 << 16  # bytes before a cut that are searched for an end of line
 CHUNK = 1 << 20
+MOST_PARTS = 10_000  # into which the files are divided to be cut
+
+
+class Piece(NamedTuple):
+    """A range of a plain text file."""
+
+    path: str
+    start: int
+    stop: int
+
+
+Shard = list[Piece]
+"""Ranges of about `BLOCK` bytes in all: one of a large file, or several small files."""
 
 
 class Source(NamedTuple):
-    """A text to read once."""
+    """A text."""
 
-    chunks: Iterator[bytes]
-    size: int | None = None  # in bytes, if known
+    texts: list[str | Iterable[bytes]]  # names of files, and chunks of text that can be read only once
+    column: str | None = None  # of tables
     tokens: bool = False  # whether it consists of given tokens, see `BETWEEN_TOKENS`
 
-    def blocks(self) -> Iterator[bytes]:
-        """Yield blocks of lines, about `BLOCK` bytes each."""
-        rest, marks = bytearray(), (b"\n", BETWEEN_TOKENS.encode() if self.tokens else b" ")
-        for chunk in self.chunks:
-            rest += chunk
-            while len(rest) > BLOCK:
-                end = next((at + 1 for mark in marks if (at := rest.rfind(mark, 0, BLOCK)) >= 0), BLOCK)
-                while rest[end] & 0xC0 == 0x80:  # inside of a character
-                    end -= 1
-                yield bytes(rest[:end])
-                del rest[:end]
-        if rest:
-            yield bytes(rest)
+    def shards(self, folder: Path, pool: Pool) -> list[Shard]:
+        """Return the text as shards, the same ones for any pool.
+
+        What is not plain text in a file, and so cannot be read from the middle, is first written to the folder.
+        """
+        folder.mkdir(exist_ok=True)
+        files: list[tuple[str, Path]] = []
+        for number, text in enumerate(self.texts):
+            target = folder / f"{number:06}.txt"
+            files.append((text if isinstance(text, str) else write_text(text, target), target))
+        size = 1 + len(files) // MOST_PARTS
+        parts = [files[first : first + size] for first in range(0, len(files), size)]
+        mark = BETWEEN_TOKENS if self.tokens else " "
+        cut = partial(pieces_of_files, column=self.column, marks=(b"\n", mark.encode()), block=BLOCK)
+        return grouped(itertools.chain.from_iterable(pool.map("cut-text", cut, parts)))
+
+
+def grouped(pieces: Iterable[Piece]) -> list[Shard]:
+    """Return shards of pieces that follow each other, with at most `BLOCK` bytes each or a single piece."""
+    shards: list[Shard] = []
+    room = 0
+    for piece in pieces:
+        size = piece.stop - piece.start + 1  # with an end of line
+        if size > room:
+            shards.append([])
+            room = BLOCK
+        shards[-1].append(piece)
+        room -= size
+    return shards
+
+
+def text_of(shard: Shard) -> bytes:
+    """Return the text of a shard."""
+    return b"\n".join(read_range(*piece).removeprefix(b"" if piece.start else BOM) for piece in shard)
+
+
+# Files ----------------------------------------------------------------------------------------------------------------
+
+
+def pieces_of_files(
+    files: list[tuple[str, Path]], column: str | None, marks: tuple[bytes, ...], block: int
+) -> list[Piece]:
+    """Cut files at ends of lines, near multiples of `block` bytes; first unpack those that are not plain text."""
+    pieces = []
+    for path, target in files:
+        plain = path
+        if is_table(path) or is_compressed(path) or size_of(path) is None:
+            plain = write_text(chunks_of_file(path, column), target)
+        size = size_of(plain) or 0
+        cuts = [0, *(cut_before(plain, at, marks, min(NEAR, block)) for at in range(block, size, block)), size]
+        pieces += [Piece(plain, start, stop) for start, stop in itertools.pairwise(cuts) if start < stop]
+    return pieces
+
+
+def cut_before(path: str, position: int, marks: tuple[bytes, ...], near: int) -> int:
+    """Return where to cut a file, at most `near` bytes before a position: after a line, a word, or a character."""
+    text = read_range(path, position - near, position)
+    for mark in marks:
+        if (at := text.rfind(mark)) >= 0:
+            return position - near + at + 1
+    last = near - 1
+    while last and text[last] & 0xC0 == 0x80:  # inside of a character
+        last -= 1
+    return position - near + last
+
+
+def write_text(chunks: Iterable[bytes], target: Path) -> str:
+    """Write text to a file; return its name."""
+    with write_whole(target) as stream:
+        stream.writelines(chunks)
+    return str(target)
+
+
+def chunks_of_file(path: str, column: str | None) -> Iterator[bytes]:
+    """Yield the text of a file."""
+    if is_table(path):
+        from pbos.adapters.arrow import words_of_table  # here, because it is an extra
+
+        yield from map(line_of, words_of_table(path, column, missing="zeros"))
+    elif path == "-":
+        yield from iter(lambda: sys.stdin.buffer.read(CHUNK), b"")
+    else:
+        with open_bytes(path) as stream:
+            yield from iter(lambda: stream.read(CHUNK), b"")
+
+
+def read_range(path: str, start: int, stop: int) -> bytes:
+    """Return some bytes of a file."""
+    with open_file(path) as stream:
+        stream.seek(start)
+        return stream.read(stop - start)
+
+
+def is_compressed(path: str) -> bool:
+    """Return whether a file is compressed."""
+    return compression(read_range(path, 0, 6)) is not None
+
+
+def files_like(pattern: str) -> list[str]:
+    """Return the files that a pattern matches, sorted; it may be absolute or a URL, unlike those of Path.glob."""
+    if is_remote(pattern):
+        from pbos import remote
+
+        return remote.files_like(pattern)
+    return sorted(name for name in glob.glob(pattern, recursive=True) if not Path(name).is_dir())  # noqa: PTH207
+
+
+def files_of(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
+    """Return files, each once; patterns such as `*.txt.gz` are resolved in sorted order."""
+    found: list[str] = []
+    for path in paths:
+        name = url_of(path) if is_remote(path) else str(local(path))
+        matches = [name] if name == "-" or exists(name) else files_like(name)
+        if not matches:
+            raise InputError(f"{name}: there is no such file; pass files, or patterns such as 'texts/*.txt.gz'")
+        found += matches
+    return list(dict.fromkeys(found))
+
+
+def source_of_files(paths: Iterable[str | os.PathLike[str]], column: str | None = None) -> Source:
+    """Return the text of files, or of those that patterns match; `-` is stdin."""
+    found = files_of(paths)
+    if column is not None and not all(map(is_table, found)):
+        raise InputError("a column is for tables; all files have to end in .parquet, .arrow or .feather")
+    texts: list[str | Iterable[bytes]] = [
+        name if is_remote(name) else str(absolute(name)) if Path(name).is_file() else chunks_of_file(name, column)
+        for name in found  # the last of stdin or a pipe
+    ]
+    return Source(texts, column)
+
+
+# Sentences ------------------------------------------------------------------------------------------------------------
 
 
 def source_of(text: Any, column: str | None = None) -> Source:
@@ -64,8 +212,8 @@ def source_of(text: Any, column: str | None = None) -> Source:
     if isinstance(first, str):
         if os.path.isfile(first):  # noqa: PTH113  # a long sentence is no error
             raise InputError(f"{first} is a file, not a sentence; pass files as a list of Path")
-        return Source(map(line_of, checked(items, str)))
-    return Source((line_of_tokens(item) for item in checked(items, Iterable)), tokens=True)
+        return Source([map(line_of, checked(items, str))])
+    return Source([(line_of_tokens(item) for item in checked(items, Iterable))], tokens=True)
 
 
 def checked(items: Iterable[Any], kind: Any) -> Iterator[Any]:
@@ -85,57 +233,3 @@ def line_of(sentence: str) -> bytes:
 def line_of_tokens(tokens: Iterable[str]) -> bytes:
     """Return a sentence of tokens as a line."""
     return line_of(BETWEEN_TOKENS.join(token.replace(BETWEEN_TOKENS, " ") for token in checked(tokens, str)))
-
-
-def source_of_files(paths: Iterable[str | os.PathLike[str]], column: str | None = None) -> Source:
-    """Return the text of files, or of those that patterns match; `-` is stdin."""
-    found = files_of(paths)
-    if column is not None and not all(map(is_table, found)):
-        raise InputError("a column is for tables; all files have to end in .parquet, .arrow or .feather")
-    plain = not any(map(is_remote, found)) and all(
-        Path(path).is_file() and not is_table(path) and not is_compressed(path) for path in found
-    )
-    return Source(chunks_of_files(found, column), sum(Path(path).stat().st_size for path in found) if plain else None)
-
-
-def files_of(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
-    """Return files, each once; patterns such as `*.txt.gz` are resolved in sorted order."""
-    found: list[str] = []
-    for path in paths:
-        name = url_of(path) if is_remote(path) else str(local(path))
-        matches = [name] if name == "-" or exists(name) else files_like(name)
-        if not matches:
-            raise InputError(f"{name}: there is no such file; pass files, or patterns such as 'texts/*.txt.gz'")
-        found += matches
-    return list(dict.fromkeys(found))
-
-
-def files_like(pattern: str) -> list[str]:
-    """Return the files that a pattern matches, sorted; it may be absolute or a URL, unlike those of Path.glob."""
-    if is_remote(pattern):
-        from pbos import remote
-
-        return remote.files_like(pattern)
-    return sorted(name for name in glob.glob(pattern, recursive=True) if not Path(name).is_dir())  # noqa: PTH207
-
-
-def is_compressed(path: str) -> bool:
-    """Return whether a file is compressed."""
-    with open_file(path) as stream:
-        return compression(stream.read(6)) is not None
-
-
-def chunks_of_files(paths: list[str], column: str | None) -> Iterator[bytes]:
-    """Yield the content of files, with an end of line after each."""
-    for path in paths:
-        if is_table(path):
-            from pbos.adapters.arrow import words_of_table  # here, because it is an extra
-
-            yield from map(line_of, words_of_table(path, column, missing="zeros"))
-        elif path == "-":
-            yield from iter(lambda: sys.stdin.buffer.read(CHUNK), b"")
-        else:
-            with open_bytes(path) as stream:
-                yield stream.read(CHUNK).removeprefix(BOM)
-                yield from iter(lambda: stream.read(CHUNK), b"")  # used up before the next file
-        yield b"\n"

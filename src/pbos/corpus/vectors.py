@@ -185,4 +185,4 @@ def word_vectors(
     order = np.argsort(-counts, kind="stable")
     order = order[lengths[order] > LEAST_LENGTH * lengths.max()]  # the others have no part in these dimensions
     words = np.flatnonzero(chosen)[order]
-    return [counted.words[at] for at in words], unit_rows(vectors[order]), counts[order]
+    return counted.words_at(words), unit_rows(vectors[order]), counts[order]

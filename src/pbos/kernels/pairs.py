@@ -76,35 +76,68 @@ def count_contexts(thinned, thinned_ends, ids, line_ends, n_words, window):
                     weights[filled[second]] = most + 1 - (other - at)
                     filled[second] += 1
             start = ends[line]
-    starts, ends = indptr[:-1].copy().reshape(1, -1), indptr[1:].copy().reshape(1, -1)
-    return add_rows(starts, ends, indices, weights, 3 * n_words)
+    return sum_up(indptr, indices, weights, 3 * n_words)
 
 
 @kernel
-def add_rows(starts, ends, indices, data, n_columns):
-    """Add up rows of several CSR matrices: row r of matrix m is indices[starts[m, r] : ends[m, r]], and data likewise.
-
-    Returns a CSR matrix with sorted columns. A sum beyond 32 bits stays at the largest number they can hold.
-    """
-    n_rows = starts.shape[1]
+def sum_up(indptr, indices, data, n_columns):
+    """Add up the entries of a CSR matrix in the same row and column; return one with sorted columns."""
     sums = np.zeros(n_columns, np.int64)
-    indptr = np.zeros(n_rows + 1, np.int64)
+    new_indptr = np.zeros(indptr.size, np.int64)
     new_indices, new_data = np.empty(indices.size, np.int32), np.empty(indices.size, np.uint32)
     size = 0
-    for row in range(n_rows):
+    for row in range(indptr.size - 1):
         first = size
-        for matrix in range(starts.shape[0]):
-            for k in range(starts[matrix, row], ends[matrix, row]):
-                if sums[indices[k]] == 0:
-                    new_indices[size] = indices[k]
-                    size += 1
-                sums[indices[k]] += data[k]
+        for k in range(indptr[row], indptr[row + 1]):
+            if sums[indices[k]] == 0:
+                new_indices[size] = indices[k]
+                size += 1
+            sums[indices[k]] += data[k]
         new_indices[first:size].sort()
         for k in range(first, size):
             new_data[k] = min(sums[new_indices[k]], MOST)
             sums[new_indices[k]] = 0
-        indptr[row + 1] = size
-    return indptr, new_indices[:size], new_data[:size]
+        new_indptr[row + 1] = size
+    return new_indptr, new_indices[:size], new_data[:size]
+
+
+@kernel
+def add(first, second):
+    """Add two CSR matrices with sorted columns; a sum beyond 32 bits stays at the largest number they can hold."""
+    indptr, indices, data = first
+    other_indptr, other_indices, other_data = second
+    new_indptr = np.zeros(indptr.size, np.int64)
+    new_indices = np.empty(indices.size + other_indices.size, np.int32)
+    new_data = np.empty(new_indices.size, np.uint32)
+    size = 0
+    for row in range(indptr.size - 1):
+        at, end, to, stop = indptr[row], indptr[row + 1], other_indptr[row], other_indptr[row + 1]
+        while at < end and to < stop:
+            column, other = indices[at], other_indices[to]
+            here, there = column <= other, other <= column  # as numbers: branches would be hard to predict
+            new_indices[size] = min(column, other)
+            new_data[size] = min(np.int64(data[at]) * here + np.int64(other_data[to]) * there, np.int64(MOST))
+            at += here
+            to += there
+            size += 1
+        for k in range(at, end):
+            new_indices[size], new_data[size] = indices[k], data[k]
+            size += 1
+        for k in range(to, stop):
+            new_indices[size], new_data[size] = other_indices[k], other_data[k]
+            size += 1
+        new_indptr[row + 1] = size
+    return new_indptr, new_indices[:size], new_data[:size]
+
+
+@kernel
+def renumbered(columns, numbers, n_words):
+    """Return columns, as of `count_contexts`, after words got other numbers: of `n_words` words."""
+    new = np.empty(columns.size, np.int32)
+    for k in range(columns.size):
+        kind = columns[k] // numbers.size
+        new[k] = kind * n_words + numbers[columns[k] - kind * numbers.size]
+    return new
 
 
 @kernel

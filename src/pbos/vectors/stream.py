@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import mmap
 import re
+import tempfile
 from collections import Counter
 from collections.abc import Iterator
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from pbos.arrays import FloatMatrix
 from pbos.errors import FormatError
-from pbos.files import BOM, PathLike
+from pbos.files import BOM, PathLike, reserve
 from pbos.progress import Advance
 from pbos.vectors.rows import Rows
 
@@ -90,10 +92,18 @@ def read_blocks(block: bytes, stream: BinaryIO, advance: Advance) -> Iterator[by
 class RowBuilder:
     """Collects rows in a matrix that grows, since the header may be wrong about their number."""
 
-    def __init__(self, path: PathLike, dims: int, expected: int) -> None:
-        self.path = path
+    def __init__(self, path: PathLike, dims: int, expected: int, scratch: PathLike | None = None) -> None:
+        self.path, self.scratch = path, scratch
         self.words: list[str] = []
-        self.matrix = np.empty((expected, dims), np.float32)
+        self.matrix = self.empty(expected, dims)
+
+    def empty(self, rows: int, dims: int) -> FloatMatrix:
+        """Return a new matrix; in a file without a name, which is gone when nobody uses it, if there is a folder."""
+        if self.scratch is None or not rows:
+            return np.empty((rows, dims), np.float32)
+        with tempfile.TemporaryFile(dir=self.scratch) as file:
+            reserve(cast(BinaryIO, file), 4 * rows * dims)
+            return np.frombuffer(mmap.mmap(file.fileno(), 0), np.float32).reshape(rows, dims)
 
     def __len__(self) -> int:
         return len(self.words)
@@ -103,7 +113,9 @@ class RowBuilder:
         size, dims = self.matrix.shape
         needed = len(self) + rows
         if needed > size:
-            self.matrix.resize((max(needed, size * 3 // 2), dims), refcheck=False)
+            larger = self.empty(max(needed, size * 3 // 2), dims)
+            larger[: len(self)] = self.matrix[: len(self)]
+            self.matrix = larger
         return self.matrix[len(self) : needed]
 
     def add(self, block: bytes, spans: npt.NDArray[np.int64]) -> None:
@@ -111,6 +123,5 @@ class RowBuilder:
         self.words += [block[start:end].decode(errors="replace") for start, end in spans.tolist()]
 
     def finish(self) -> Rows:
-        """Release the unused part of the matrix and return the rows."""
-        self.matrix.resize((len(self), self.matrix.shape[1]), refcheck=False)
-        return Rows(str(self.path), self.words, self.matrix)
+        """Return the rows."""
+        return Rows(str(self.path), self.words, self.matrix[: len(self)])

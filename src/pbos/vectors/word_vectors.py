@@ -87,18 +87,22 @@ class WordVectors:
         )
 
     @classmethod
-    def read(cls, path: PathLike, *, limit: int | None = None, progress: bool | None = None) -> WordVectors:
+    def read(
+        cls, path: PathLike, *, limit: int | None = None, scratch: PathLike | None = None, progress: bool | None = None
+    ) -> WordVectors:
         """Read a file or folder. The format and the compression are found from the content.
 
         Args:
             path: word2vec (text or binary), fastText .vec, GloVe, .npz, gensim's .kv or .model (read as data, nothing
                 in it is run), .safetensors, or a folder with words.txt and vectors.npy; or the URL of one of these.
             limit: Read only this many rows.
+            scratch: A folder in which a hidden file keeps the vectors of a text or word2vec file, so that they need not
+                fit in memory; by default they do.
             progress: Show a progress bar: True, False, or None for "only on a terminal".
         """
         limit = None if limit is None else whole_number("limit", limit, 1)
         folder = find_folder(path)
-        rows = read_file(path, limit, progress) if folder is None else read_folder(folder, limit)
+        rows = read_file(path, limit, progress, scratch) if folder is None else read_folder(folder, limit)
         vectors = cls.__new__(cls)
         vectors._fill(rows, limit)
         replaced = [word for word in vectors.words if "\ufffd" in word]
@@ -176,7 +180,7 @@ def whole_reader(head: bytes) -> Callable[[PathLike, BinaryIO], Rows] | None:
     return read_npz if head.startswith(ZIP) else None
 
 
-def read_file(path: PathLike, limit: int | None, progress: bool | None) -> Rows:
+def read_file(path: PathLike, limit: int | None, progress: bool | None, scratch: PathLike | None = None) -> Rows:
     """Read a file of any format."""
     with open_bytes(path) as stream:
         head = stream.read(streams.BLOCK)
@@ -195,7 +199,9 @@ def read_file(path: PathLike, limit: int | None, progress: bool | None) -> Rows:
         with progress_bar(f"reading {Path(path).name}", size or None, progress) as advance:
             blocks = streams.read_blocks(head[layout.start :], stream, advance)
             possible = size // (2 * layout.dims)  # a number takes at least two bytes
-            rows = streams.RowBuilder(path, layout.dims, min(layout.announced or 0, possible, limit or possible))
+            rows = streams.RowBuilder(
+                path, layout.dims, min(layout.announced or 0, possible, limit or possible), scratch
+            )
             read = read_binary if layout.binary else read_text
             read(rows, layout, blocks, limit)
             return rows.finish()
