@@ -1,6 +1,7 @@
 """Arrow columns and tables: the vectors are those of `model.embed` on Python strings, to the bit."""
 
 import functools
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -17,7 +18,7 @@ from pyarrow import feather, parquet
 
 import pbos
 from pbos.adapters import arrow
-from pbos.adapters.arrow import confidence_arrow, embed_arrow, embed_table, words_of_table
+from pbos.adapters.arrow import Embedder, confidence_arrow, embed_arrow, embed_table, words_of_table
 from pbos.errors import FormatError, InputError
 
 WORDS = ["unfriendliest", "naïvety", "covfefe", "state-of-the-art", "ЖЖЖ", "日本", "e\u0301te\u0301", "𝔘𝔫", "😀x"]
@@ -446,3 +447,56 @@ def test_without_pyarrow_the_extra_is_named(tmp_path):
     assert done.returncode == 2
     assert done.stderr.endswith('install it with: pip install "pbos[arrow]"\n')
     assert done.stderr.count("\n") == 1
+
+
+# -- a function to send ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [pa.table, pa.record_batch])
+def test_an_embedder_adds_columns(confident, tmp_path, kind):
+    confident.save(tmp_path / "model")
+    table = kind({"id": [1, 2, 3], "word": [confident.words[0], None, "ЖЖ"]})
+    embedder = Embedder(tmp_path / "model", column="word", confidence_column="trust", missing="null")
+    (batch,) = embedder(iter([table]))
+    for made in (embedder(table), pickle.loads(pickle.dumps(embedder))(table), batch):
+        assert type(made) is type(table)
+        assert made.schema.names == ["id", "word", "vector", "trust"]
+        assert made.column("vector").is_null().to_pylist() == [False, True, False]
+        assert np.array_equal(made.column("vector")[0].as_py(), confident.embed(confident.words[0]))
+        assert made.column("trust").to_pylist() == [1, None, 0]
+    assert embedder(table).schema.field("vector").type == pa.list_(pa.float32(), confident.dims)
+    assert batch.schema.field("vector").type == pa.list_(pa.float32())  # Spark knows no lists of a fixed size
+
+
+def test_an_embedder_is_small_and_loads_its_model_once(model, confident, tmp_path, monkeypatch):
+    loads = []
+    monkeypatch.setattr(arrow, "load", lambda path: loads.append(path) or pbos.load(path))
+    confident.save(tmp_path / "model")
+    monkeypatch.chdir(tmp_path)
+    sent = pickle.dumps(Embedder("model"))
+    assert len(sent) < 1000
+    monkeypatch.chdir("/")
+    table = pa.table({"word": ["higher"]})
+    for _ in range(3):
+        assert np.array_equal(matrix(pickle.loads(sent)(table)["vector"]), confident.embed(["higher"]))
+    assert loads == [str(tmp_path / "model")]
+    model.save(tmp_path / "model")  # another model at the same place is for later embedders
+    assert np.array_equal(matrix(Embedder(tmp_path / "model")(table)["vector"]), model.embed(["higher"]))
+    assert Embedder(model)(table).equals(Embedder()(table))
+
+
+@pytest.mark.parametrize(
+    ("table", "options", "sentence"),
+    [
+        ({"word": ["a", None]}, {}, "word 1 is missing"),
+        ({"word": [1]}, {}, "the table has 0 columns of strings; choose one of its columns: word"),
+        ({"word": ["a"], "vector": [1]}, {}, 'the table already has a column "vector"'),
+        ({"word": ["a"]}, {"confidence_column": "vector"}, 'the table already has a column "vector"'),
+        ({"word": ["a"]}, {"exact": True}, "this model does not have the given vectors"),
+        ({"word": ["a"]}, {"missing": "nonsense"}, "unknown missing"),
+    ],
+)
+def test_what_an_embedder_cannot_do(table, options, sentence):
+    with pytest.raises(InputError) as caught:
+        Embedder(**options)(pa.table(table))
+    assert sentence in str(caught.value)

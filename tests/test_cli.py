@@ -622,7 +622,7 @@ def test_complete_options_reach_the_library(run, vectors, tmp_path):
         ("convert nowhere x.vec", "no such file or directory: nowhere"),
         ("convert v.vec x.what", "x.what"),
         ("convert v.vec no/x.vec", "no such file or directory: no/x.vec"),
-        ("embed x -o .", "is a directory: ."),
+        ("embed x -o .", "a folder of vectors is made from files"),
         ("embed x -o no/x.npy", "no such file or directory: no/x.npy"),
         ("explain x y --svg x.svg", "--svg draws one word; give a single one"),
         ("train bad.vec -o x", "bad.vec, line 3"),

@@ -34,6 +34,7 @@ REASONS = {  # for not running a block
     "test_examples.py does",
     "test_remote.py does, with an object store",
     "test_server.py does, with a server",
+    "test_spark_ray.py does",
 }
 INSTALL = re.compile(r'^pip install "?pbos\b.*\n', re.MULTILINE)  # not run; another test checks its extras
 COMPILING = re.compile(r"pbos: compiling for this machine.*\n")  # printed the first time only

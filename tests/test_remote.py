@@ -24,7 +24,7 @@ from moto.server import ThreadedMotoServer
 from pyarrow import parquet
 
 import pbos
-from pbos import FormatError, InputError, ModelError, remote
+from pbos import FormatError, InputError, ModelError, embedding, remote
 from pbos.corpus import sources
 from pbos.files import exists, names_in, open_bytes, write_whole
 from pbos.pools import Threads
@@ -421,3 +421,35 @@ def test_reading_from_a_web_server(website, model, small_vectors, run, tmp_path)
     assert dict(pbos.count(f"{website}/text.txt")) == {"the": 2, "cat": 1, "sat": 1, "on": 1, "mat": 1}
     parquet.write_table(pa.table({"word": ["a"]}), tmp_path / "words.parquet")
     assert run("embed", "-i", f"{website}/words.parquet")[:2] == run("embed", "a")[:2]
+
+
+# -- many files --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scheduler", [None, "local"])
+def test_many_files_are_embedded_from_store_to_store(store, model, tmp_path, monkeypatch, scheduler):
+    """The same bytes as from disk to disk; in processes too, each of which fetches the model."""
+    monkeypatch.setattr(embedding, "BYTES", 20)
+    words = ["higher", "lower", "x-ray", "naïveté", "covfefe", "ЖЖ"]
+    for folder in (tmp_path, "s3://bucket"):
+        model.save(f"{folder}/model")
+        for name in ("a.txt", "b.txt.gz"):
+            with write_whole(f"{folder}/{name}") as stream:
+                stream.write("".join(f"{word}\n" for word in words).encode())
+        with write_whole(f"{folder}/c.parquet") as stream:
+            parquet.write_table(pa.table({"word": words}), stream)
+    here = pbos.embed_files(tmp_path / "model", [tmp_path / "*.*"], tmp_path / "out")
+    url = "s3://bucket/out"
+    assert pbos.embed_files("s3://bucket/model", "s3://bucket/*.*", url, scheduler=scheduler) == here
+    names = {file.name for file in (tmp_path / "out").iterdir()}
+    assert names_in(url) == names >= {"part-00004.parquet", "_job.json", "_SUCCESS"}
+    assert {name: store.cat(f"bucket/out/{name}") for name in names if "_job" not in name} == {
+        name: (tmp_path / "out" / name).read_bytes() for name in names if "_job" not in name
+    }
+    store.rm("bucket/out/part-00001.parquet")
+    again = pbos.embed_files("s3://bucket/model", "s3://bucket/*.*", url)
+    assert (again.parts, again.kept) == (1, here.parts - 1)
+    with pytest.raises(InputError, match=f"{url} has vectors of another job .not the same model"):
+        pbos.embed_files(None, "s3://bucket/*.*", url)
+    with pytest.raises(InputError, match=f"a model in memory cannot be used for {url}; save it"):
+        pbos.embed_files(model, "s3://bucket/*.*", url)

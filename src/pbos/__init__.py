@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from pbos.completion import complete as complete
     from pbos.corpus import Cooccurrences as Cooccurrences
     from pbos.counts import WordCounts as WordCounts
+    from pbos.embedding import embed_files as embed_files
+    from pbos.errors import ClusterError as ClusterError
     from pbos.errors import FormatError as FormatError
     from pbos.errors import InputError as InputError
     from pbos.errors import MissingExtraError as MissingExtraError
@@ -33,6 +35,7 @@ __version__ = "0.1.0"
 
 # The module of each public name, imported on first use, so that `pbos --help` does not wait for Numba.
 _MODULES = {
+    "ClusterError": "errors",
     "Cooccurrences": "corpus",
     "Explanation": "explanation",
     "FormatError": "errors",
@@ -52,6 +55,7 @@ _MODULES = {
     "complete": "completion",
     "cosines": "arrays",
     "count": "learning",
+    "embed_files": "embedding",
     "learn": "learning",
     "load": "model",
     "train": "training",

@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+import logging
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, TypeVar
 
+from pbos import __version__
 from pbos.errors import ClusterError, MissingExtraError, PbosError
 
 try:
     from distributed import Client, KilledWorker, LocalCluster, as_completed
-    from distributed.comm.core import CommClosedError
+    from distributed.utils import silence_logging_cmgr
 except ImportError:
     raise MissingExtraError("working on a cluster", "dask") from None
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 RETRIES = 2  # of a part that failed; a part whose worker was lost is always run again
+PATIENCE = 10  # seconds to wait for a scheduler to answer, and for its first worker
+LOCAL = {
+    "threads_per_worker": 1,
+    "dashboard_address": "127.0.0.1:0",  # at any free port
+    "silence_logs": logging.CRITICAL,
+    "preload": "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)",  # Ctrl-C is for this process only
+}
 
 
 class Workers:
@@ -31,11 +41,25 @@ class Workers:
 
     def __init__(self, client: Any) -> None:
         self.client = client
+        self.address = str(getattr(client.scheduler, "address", "?"))
+        try:
+            client.wait_for_workers(1, timeout=PATIENCE)
+        except TimeoutError:
+            raise ClusterError(
+                f"the scheduler at {self.address} has no workers; start some with: dask worker"
+            ) from None
+        self._check_versions()
         workers = client.scheduler_info(n_workers=-1)["workers"].values()
-        if not workers:
-            raise ClusterError(f"the scheduler at {address(client)} has no workers; start some with: dask worker")
         self.size = sum(worker["nthreads"] for worker in workers)
         self.memory = min(int(worker["memory_limit"] or 1 << 62) // worker["nthreads"] for worker in workers)
+
+    def _check_versions(self) -> None:
+        """Raise ClusterError unless all workers have this version of pbos."""
+        found = self.client.run(eval, "__import__('pbos').__version__", on_error="return")
+        for worker, version in found.items():
+            if isinstance(version, ImportError) or (isinstance(version, str) and version != __version__):
+                what = f"pbos {version}" if isinstance(version, str) else "no pbos"
+                raise ClusterError(f"the worker at {worker} has {what}; install pbos {__version__} on all workers")
 
     def map(
         self,
@@ -51,36 +75,53 @@ class Workers:
             raise ClusterError(f"a part of {stage} needs {sizes}; use workers with more memory or fewer threads")
         items, job = list(items), uuid.uuid4().hex[:8]
         keys = [f"{stage}-{job}-{number}" for number in range(len(items))]  # up to the job, what the dashboard shows
+        futures, found = [], {}
         try:
-            futures = self.client.map(function, items, key=keys, retries=RETRIES, pure=False)
-            found: dict[Any, Result] = {}
-            for future, result in as_completed(futures, with_results=True):
+            futures = self.client.map(partial(attempt, function), items, key=keys, retries=RETRIES, pure=False)
+            done = as_completed(futures, loop=self.client.loop, with_results=True, raise_errors=False)
+            for future, result in done:
+                if future.status == "error":
+                    raise failure(stage, result[1])
+                if future.status != "finished":
+                    raise self._lost(stage)
+                if isinstance(result, PbosError):
+                    raise result
                 found[future.key] = result
                 on_done(result)
             return [found[key] for key in keys]
-        except PbosError:
+        except BaseException as error:
+            if self.client.status == "running":
+                self.client.cancel(futures)
+            elif isinstance(error, Exception) and not isinstance(error, PbosError):
+                raise self._lost(stage) from None
             raise
-        except (CommClosedError, OSError, TimeoutError) as error:
-            raise self._lost(stage, error) from None
-        except KilledWorker:
-            raise ClusterError(
-                f"workers were lost again and again during {stage}; they may need more memory than they have"
-            ) from None
-        except Exception as error:
-            if self.client.status == "running" and "cancelled" not in type(error).__name__.lower():
-                raise
-            raise self._lost(stage, error) from None
 
-    def _lost(self, stage: str, error: Exception) -> ClusterError:
+    def _lost(self, stage: str) -> ClusterError:
         return ClusterError(
-            f"the scheduler at {address(self.client)} was lost during {stage} ({error or type(error).__name__}); "
+            f"the scheduler at {self.address} was lost during {stage}; "
             "run the same again when it is back: what is done is kept"
         )
 
 
-def address(client: Any) -> str:
-    """Return the address of a client's scheduler."""
-    return str(getattr(client.scheduler, "address", "?"))
+def failure(stage: str, error: BaseException) -> BaseException:
+    """Return the error to raise for that of a part."""
+    if isinstance(error, KilledWorker):
+        return ClusterError(
+            f"workers were lost again and again during {stage}; they may need more memory than they have"
+        )
+    if isinstance(error, FileNotFoundError):
+        return ClusterError(f"a worker finds no {error.filename}; workers need the same files at the same paths")
+    if "different environments" in str(error):  # an error of the scheduler, which unpickles the parts too
+        return ClusterError(f"the scheduler cannot read the parts of {stage}; install pbos {__version__} there too")
+    return error
+
+
+def attempt(function: Callable[[Item], Result], item: Item) -> Result | PbosError:
+    """Apply a function to an item; return an error that would come again, so that Dask does not try again."""
+    try:
+        return function(item)
+    except PbosError as error:
+        return error
 
 
 @contextmanager
@@ -93,12 +134,14 @@ def connect(scheduler: str | Any) -> Iterator[Workers]:
     """
     if not isinstance(scheduler, str):
         yield Workers(scheduler)
-    elif scheduler == "local":
-        with LocalCluster(threads_per_worker=1, dashboard_address=None) as cluster, Client(cluster) as client:
-            yield Workers(client)
-    else:
+        return
+    with silence_logging_cmgr(logging.CRITICAL):  # what matters is raised
+        if scheduler == "local":
+            with LocalCluster(**LOCAL) as cluster, Client(cluster) as client:
+                yield Workers(client)
+            return
         try:
-            client = Client(scheduler, timeout="10s")
+            client = Client(scheduler, timeout=PATIENCE)
         except (OSError, TimeoutError, ValueError) as error:
             raise ClusterError(f"no Dask scheduler answers at {scheduler} ({error}); start one, or use local") from None
         with client:

@@ -46,6 +46,10 @@ class MissingExtraError(PbosError, ImportError):
 
     def __init__(self, what: str, extra: str) -> None:
         super().__init__(f'{what} needs an optional dependency; install it with: pip install "pbos[{extra}]"')
+        self.given = what, extra
+
+    def __reduce__(self) -> tuple[Any, ...]:  # it comes from a worker
+        return MissingExtraError, self.given
 
 
 class PbosWarning(UserWarning):

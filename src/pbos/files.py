@@ -14,7 +14,7 @@ import secrets
 import shutil
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -73,6 +73,11 @@ def absolute(path: PathLike) -> Path:
     return Path(os.path.abspath(local(path)))  # noqa: PTH100
 
 
+def everywhere(path: PathLike) -> str:
+    """Return a path from the root, or a URL: what means the same to all processes."""
+    return url_of(path) if is_remote(path) else str(absolute(path))
+
+
 def exists(path: PathLike) -> bool:
     """Return whether there is a file or folder at a path or URL."""
     if is_remote(path):
@@ -80,6 +85,15 @@ def exists(path: PathLike) -> bool:
 
         return remote.exists(path)
     return local(path).exists()
+
+
+def is_folder(path: PathLike) -> bool:
+    """Return whether there is a folder at a path or URL."""
+    if is_remote(path):
+        from pbos import remote
+
+        return remote.exists(path) and remote.is_folder(path)
+    return local(path).is_dir()
 
 
 def names_in(path: PathLike) -> set[str]:
@@ -115,6 +129,32 @@ def read_lines(path: PathLike, *, encodings: tuple[str, ...] = ("UTF-8",), keep_
     return lines
 
 
+def lines_between(stream: BinaryIO, first: int = 0, end: int | None = None) -> Iterator[bytes]:
+    r"""Yield the lines that start between two positions, without a byte order mark at the start of the file.
+
+    >>> list(lines_between(io.BytesIO(b"one\ntwo\nthree\n"), 4, 9))
+    [b'two\n', b'three\n']
+    """
+    at = 0
+    if first:
+        at = stream.seek(first - 1)
+        at += len(stream.readline())
+    for line in stream:
+        if end is not None and at >= end:
+            return
+        yield line if at else line.removeprefix(BOM)
+        at += len(line)
+
+
+def decoded_lines(lines: Iterable[bytes], place: str) -> Iterator[str]:
+    """Yield lines as text, without the ends of lines; an error gives the place and the number of the line."""
+    for number, line in enumerate(lines, 1):
+        try:
+            yield line.rstrip(b"\r\n").decode()
+        except UnicodeDecodeError:
+            raise InputError(f"{place} {number} is not UTF-8; convert the file first") from None
+
+
 def open_file(path: PathLike) -> io.BufferedReader:
     """Open a file for reading bytes."""
     if is_remote(path):
@@ -122,6 +162,12 @@ def open_file(path: PathLike) -> io.BufferedReader:
 
         return io.BufferedReader(remote.RemoteFile(path), buffer_size=1 << 20)
     return local(path).open("rb")
+
+
+def size_of(path: PathLike) -> int | None:
+    """Return the size of a file in bytes; None if it can only be read from its start, as from some servers."""
+    with open_file(path) as stream:
+        return stream.seek(0, os.SEEK_END) if stream.seekable() else None
 
 
 def on_disk(path: PathLike) -> Path:

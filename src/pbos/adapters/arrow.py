@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import partial
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal
+from threading import Lock
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from pbos.arrays import FloatMatrix
 from pbos.errors import FormatError, InputError, MissingExtraError
-from pbos.files import PARQUET, is_table, open_file, write_whole
-from pbos.model import Model
+from pbos.files import PARQUET, everywhere, is_table, open_file, write_whole
+from pbos.model import Model, load
 from pbos.progress import progress as progress_bar
 from pbos.settings import MISSING, Missing, check_choice
 
@@ -155,9 +158,134 @@ def as_arrow(values: Values, valid: BoolArray | None = None) -> Any:
     return pa.Array.from_buffers(kind, len(values), [validity], children=[numbers])
 
 
+class Table(NamedTuple):
+    """An open file of words, or a part of it.
+
+    Attributes:
+        path: The file.
+        schema: Its columns.
+        batches: Its rows, `ROWS` at a time.
+        groups: The rows of each row group of the whole file; None if it is not Parquet.
+        first: The number of the first row.
+        place: What comes before the number of a row in errors; None for the usual words.
+    """
+
+    path: str | PathLike[str]
+    schema: Any
+    batches: Iterator[Any]
+    groups: list[int] | None = None
+    first: int = 0
+    place: str | None = None
+
+
+@dataclass(frozen=True)
+class Embedder:
+    """Adds the vectors of the words to tables of Arrow, here or in another process.
+
+    Only the path of the model is sent to other processes; each of them loads the model once. Called with a table or a
+    record batch, as by Ray's `map_batches`, it returns one with a column more, or two. Called with many record batches,
+    as by Spark's `mapInArrow`, it yields such batches; their vectors are lists without a fixed size, as Spark wants
+    them.
+
+    Args:
+        model: The folder of the model; None for the English model of pbos; or a model, which is sent as a whole.
+        column: The column of words; None for the only column of strings.
+        vector_column: The name of the new column.
+        confidence_column: The name of another new column, of the confidence of each word; None for no such column.
+        missing: What to do with missing words (null or empty): "error", "zeros" for zero vectors, or "null".
+        exact: Return the given vectors of training words, as in `model.embed`.
+        threads: The number of threads; None for one per core.
+
+    >>> embedder = Embedder(column="word")
+    >>> embedder(pa.table({"word": ["higher", "lower"]})).column_names
+    ['word', 'vector']
+    """
+
+    model: Model | str | PathLike[str] | None = None
+    column: str | None = None
+    vector_column: str = "vector"
+    confidence_column: str | None = None
+    missing: MissingInColumn = "error"
+    exact: bool = False
+    threads: int | None = 1
+    _job: str = field(default_factory=lambda: uuid.uuid4().hex, repr=False)
+
+    def __post_init__(self) -> None:
+        check_choice("missing", self.missing, (*MISSING, "null"))
+        if not isinstance(self.model, Model) and self.model is not None:
+            object.__setattr__(self, "model", everywhere(self.model))  # other processes work in other folders
+
+    def loaded(self) -> Model:
+        """Return the model, loaded once in each process."""
+        if isinstance(self.model, Model):
+            return self.model
+        with LOADING:
+            return load_once(None if self.model is None else str(self.model), self._job)
+
+    def __call__(self, data: Any) -> Any:
+        """Return a table or a record batch with the new columns, or yield many."""
+        if not isinstance(data, (pa.Table, pa.RecordBatch)):
+            return self._batches(data)
+        words = data.column(word_column("the table", data.schema, self.column))
+        try:
+            added, *_ = self.embed(words, "word")
+        except pa.ArrowInvalid as error:
+            raise InputError(f"the column of words is damaged ({error})") from None
+        return type(data).from_arrays([*data.columns, *added], schema=self.schema(data.schema))
+
+    def _batches(self, batches: Iterable[Any]) -> Iterator[Any]:
+        for batch in map(self, batches):
+            at = batch.schema.get_field_index(self.vector_column)
+            yield batch.set_column(at, self.vector_column, batch.column(at).cast(pa.list_(pa.float32())))
+
+    def schema(self, schema: Any) -> Any:
+        """Return the schema of a table with the new columns."""
+        vectors = pa.list_(pa.float32(), self.loaded().dims)
+        for name, kind in ((self.vector_column, vectors), (self.confidence_column, pa.float32())):
+            if name in schema.names:
+                raise InputError(f'the table already has a column "{name}"; choose another name for the new one')
+            schema = schema if name is None else schema.append(pa.field(name, kind))
+        return schema
+
+    def embed(self, words: Any, place: str, first: int = 0) -> tuple[list[Any], FloatMatrix, BoolArray]:
+        """Return the new columns for a column of words, the vectors as a matrix, and which words are present.
+
+        An error about a missing word gives its place and its number, which is counted from `first`.
+        """
+        model, distinct = self.loaded(), Distinct(words, self.missing, place, first)
+        vectors = model.embed(distinct.words, missing="zeros", threads=self.threads, exact=self.exact)
+        added = [distinct.spread(vectors)]
+        if self.confidence_column is not None:
+            added.append(distinct.spread(model.confidence(distinct.words, missing="zeros", threads=self.threads)))
+        return [as_arrow(values, distinct.valid) for values in added], added[0], distinct.present
+
+    def copy(
+        self, table: Table, target: str | PathLike[str], on_batch: Callable[[Any, FloatMatrix, BoolArray], None]
+    ) -> None:
+        """Write the rows of an open table with the new columns; the file appears only when it is complete."""
+        column, row = word_column(table.path, table.schema, self.column), table.first
+        place = table.place or f'{table.path}, column "{column}", row'
+        with write_table(target, self.schema(table.schema), table.schema.names) as write:
+            for batch in table.batches:
+                words = batch.column(column)
+                columns, vectors, present = self.embed(words, place, row)
+                write([*batch.columns, *columns])
+                row += len(words)
+                on_batch(words, vectors, present)
+
+
+LOADING = Lock()
+
+
+@lru_cache(maxsize=2)
+def load_once(path: str | None, job: str) -> Model:
+    """Load a model, once in a process for each job; a later job may find another model there."""
+    return load(path)
+
+
 def embed_table(
     model: Model,
-    source: str | PathLike[str],
+    source: str | PathLike[str] | Table,
     target: str | PathLike[str],
     *,
     column: str | None = None,
@@ -173,7 +301,7 @@ def embed_table(
 
     Args:
         model: The model.
-        source: The file: .parquet, .pq, .arrow, .feather or .ipc.
+        source: The file: .parquet, .pq, .arrow, .feather or .ipc; or an open one.
         target: The new file, of any of these kinds.
         column: The column of words; None for the only column of strings.
         vector_column: The name of the new column.
@@ -184,29 +312,26 @@ def embed_table(
         progress: Whether to show a progress bar; None for "if stderr is a terminal".
         on_batch: Called after each batch with its words, their vectors, and which words are present.
     """
-    with open_table(source) as (schema, n_rows, batches):
-        column = word_column(source, schema, column)
-        place, done = f'{source}, column "{column}", row', 0
-        writing = write_table(target, schema, vector_column, model.dims, confidence_column)
-        with writing as write, progress_bar("embedding", n_rows, progress) as go:
-            for batch in batches:
-                words = batch.column(column)
-                distinct = Distinct(words, missing, place, done)
-                vectors = distinct.spread(model.embed(distinct.words, missing="zeros", threads=threads, exact=exact))
-                added = [vectors]
-                if confidence_column is not None:
-                    added.append(distinct.spread(model.confidence(distinct.words, missing="zeros", threads=threads)))
-                write([*batch.columns, *(as_arrow(values, distinct.valid) for values in added)])
-                done += len(words)
-                on_batch(words, vectors, distinct.present)
-                go(len(words), note=f"{done:,} words")
+    embedder = Embedder(model, column, vector_column, confidence_column, missing, exact, threads)
+    opened = nullcontext(source) if isinstance(source, Table) else open_table(source)
+    with opened as table:
+        total, done = None if table.groups is None else sum(table.groups), 0
+
+        def on_words(words: Any, vectors: FloatMatrix, present: BoolArray) -> None:
+            nonlocal done
+            done += len(words)
+            on_batch(words, vectors, present)
+            go(len(words), note=f"{done:,} words")
+
+        with progress_bar("embedding", total, progress) as go:
+            embedder.copy(table, target, on_words)
 
 
 def words_of_table(path: str | PathLike[str], column: str | None, missing: Missing = "error") -> Iterator[str]:
     """Yield the words of a file; with `missing="zeros"` an empty string for each missing word."""
-    with open_table(path) as (schema, _, batches):
-        column, row = word_column(path, schema, column), 0
-        for batch in batches:
+    with open_table(path) as table:
+        column, row = word_column(path, table.schema, column), 0
+        for batch in table.batches:
             batch.column(column).validate(full=True)
             for word in batch.column(column).to_pylist():
                 if missing == "error" and not word:
@@ -226,18 +351,21 @@ def word_column(path: str | PathLike[str], schema: Any, column: str | None) -> s
 
 
 @contextmanager
-def open_table(path: str | PathLike[str]) -> Iterator[tuple[Any, int | None, Iterator[Any]]]:
-    """Open a Parquet or Arrow file: its schema, its number of rows (None if not known) and its record batches."""
+def open_table(path: str | PathLike[str], groups: range | None = None) -> Iterator[Table]:
+    """Open a Parquet or Arrow file, or some row groups of a Parquet file."""
     try:
         with open_file(path) as stream:
             if Path(path).suffix in PARQUET:
                 file = parquet.ParquetFile(stream)
-                yield file.schema_arrow, file.metadata.num_rows, file.iter_batches(batch_size=ROWS)
+                sizes = [file.metadata.row_group(at).num_rows for at in range(file.num_row_groups)]
+                groups = range(len(sizes)) if groups is None else groups
+                batches = file.iter_batches(batch_size=ROWS, row_groups=groups)
+                yield Table(path, file.schema_arrow, batches, sizes, sum(sizes[: groups.start]))
             else:
                 reader = pa.ipc.open_file(stream)
                 batches = map(reader.get_batch, range(reader.num_record_batches))
                 parts = (batch.slice(first, ROWS) for batch in batches for first in range(0, batch.num_rows, ROWS))
-                yield reader.schema, None, parts
+                yield Table(path, reader.schema, parts)
     except (pa.ArrowException, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:  # the disk, not the content
             raise
@@ -245,31 +373,29 @@ def open_table(path: str | PathLike[str]) -> Iterator[tuple[Any, int | None, Ite
         raise FormatError(f"{path} is damaged, or not the kind of table its name says ({reason})") from None
 
 
+def table_of_words(words: Iterable[str], column: str, place: str = "word") -> Table:
+    """Return words as a table of one column; errors name the place, and count the words from 1."""
+    words = iter(words)
+    some = iter(lambda: pa.array(itertools.islice(words, ROWS), pa.string()), pa.array([], pa.string()))
+    batches = (pa.record_batch([column_of_words], [column]) for column_of_words in some)
+    return Table("", pa.schema({column: pa.string()}), batches, first=1, place=place)
+
+
 @contextmanager
-def write_table(
-    path: str | PathLike[str], schema: Any, vector_column: str, dims: int, confidence_column: str | None = None
-) -> Iterator[Callable[[list[Any]], None]]:
-    """Write a Parquet or Arrow file completely or not at all; yields a function of some rows' columns, old and new."""
+def write_table(path: str | PathLike[str], schema: Any, others: list[str]) -> Iterator[Callable[[list[Any]], None]]:
+    """Write a Parquet or Arrow file completely or not at all; yields a function of some rows' columns.
+
+    Args:
+        path: The file.
+        schema: The columns.
+        others: The names of those which may repeat values, so that Parquet may write them with a dictionary.
+    """
     if not is_table(path):
         raise InputError(f"{path} is not the name of a table; use one that ends in .parquet, .arrow or .feather")
-    is_parquet, others = Path(path).suffix in PARQUET, schema.names
-    for name, kind in ((vector_column, pa.list_(pa.float32(), dims)), (confidence_column, pa.float32())):
-        if name in schema.names:
-            raise InputError(f'the table already has a column "{name}"; choose another name for the new one')
-        schema = schema if name is None else schema.append(pa.field(name, kind))
-    written = schema
+    is_parquet, written = Path(path).suffix in PARQUET, schema
     if not is_parquet:  # each batch may have another dictionary, but an Arrow file has only one
         written = pa.schema([field.with_type(plain_type(field.type)) for field in schema], schema.metadata)
     with write_whole(path) as stream:
         make = partial(parquet.ParquetWriter, use_dictionary=others) if is_parquet else pa.ipc.new_file
         with make(stream, written) as writer:
             yield lambda columns: writer.write_table(pa.table(columns, schema).cast(written))
-
-
-@contextmanager
-def new_table(
-    path: str | PathLike[str], column: str, vector_column: str, dims: int, confidence_column: str | None = None
-) -> Iterator[Callable[..., None]]:
-    """Write a table of words and vectors, completely or not at all; yields a function of some of each column."""
-    with write_table(path, pa.schema({column: pa.string()}), vector_column, dims, confidence_column) as write:
-        yield lambda words, *added: write([pa.array(words, pa.string()), *map(as_arrow, added)])

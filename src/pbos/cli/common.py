@@ -7,7 +7,7 @@ import json
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import Field, fields
 from functools import cache, wraps
 from itertools import islice
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_type_hi
 import typer
 
 from pbos.errors import InputError
-from pbos.files import open_bytes
+from pbos.files import decoded_lines, lines_between, open_bytes
 from pbos.settings import PRESETS, Preset
 
 if TYPE_CHECKING:
@@ -150,19 +150,9 @@ def words_from(words: list[str] | None, file: str | None, missing: str | None = 
 
 def lines_of(file: str | None) -> Iterator[str]:
     """Yield the lines of a file, possibly compressed, or of stdin, without reading all of them at once."""
-
-    def decoded(stream: Iterable[bytes]) -> Iterator[str]:
-        for number, line in enumerate(stream, 1):
-            try:
-                yield line.rstrip(b"\r\n").decode("utf-8-sig" if number == 1 else "utf-8")
-            except UnicodeDecodeError:
-                raise InputError(f"{name_of(file)}, line {number} is not UTF-8; convert the file first") from None
-
-    if name_of(file) == "stdin":
-        yield from decoded(sys.stdin.buffer)
-    else:
-        with open_bytes(name_of(file)) as stream:
-            yield from decoded(stream)
+    opened = nullcontext(sys.stdin.buffer) if name_of(file) == "stdin" else open_bytes(str(file))
+    with opened as stream:
+        yield from decoded_lines(lines_between(stream), f"{name_of(file)}, line")
 
 
 def name_of(file: str | None) -> str:
@@ -196,9 +186,9 @@ def write_json(value: Any) -> None:
 class Uncovered:
     """Counts the words without a known subword, whose vectors are zero, and warns about them at the end."""
 
-    def __init__(self) -> None:
-        self.count = 0
-        self.first: list[str] = []
+    def __init__(self, count: int = 0, first: Iterable[str] = ()) -> None:
+        self.count = count
+        self.first = list(first)
 
     def add(self, words: list[str], vectors: NDArray[float32]) -> None:
         """Count the words whose vectors are zero, except missing words."""

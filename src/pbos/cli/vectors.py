@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pbos.cli.common import (
-    BATCH,
     InputOption,
     JsonOption,
     ModelOption,
+    SchedulerOption,
     ThreadsOption,
     Uncovered,
     WordsArgument,
@@ -22,13 +22,15 @@ from pbos.cli.common import (
     lines_of,
     load_model,
     name_of,
+    note,
     one_of,
+    prepare,
     words_from,
     write,
     write_json,
 )
 from pbos.errors import InputError
-from pbos.files import is_table, write_whole
+from pbos.files import is_folder, is_table, write_whole
 from pbos.settings import MISSING
 
 if TYPE_CHECKING:
@@ -49,7 +51,7 @@ def embed(
     output: Annotated[
         str | None,
         typer.Option(
-            "-o", "--output", metavar="FILE", help="Write to a file: .npy, .parquet, .arrow, or text (also .gz)."
+            "-o", "--output", metavar="FILE", help="Write to a file, .npy, .parquet, .arrow, or text; or to FOLDER/."
         ),
     ] = None,
     column: Annotated[
@@ -69,6 +71,7 @@ def embed(
         str, one_of((*MISSING, "null"), "Empty lines, and nulls in tables: stop, write zeros, or write null (tables).")
     ] = "error",
     threads: ThreadsOption = None,
+    scheduler: SchedulerOption = None,
     json: JsonOption = False,
 ) -> None:
     """Write the vector of every word: a line with the word and its numbers.
@@ -77,6 +80,11 @@ def embed(
     its other columns. Words are streamed, so memory does not grow with their number. The confidence of a word is the
     expected cosine, 0 to 1, of its vector and the one it would have had as a training word.
 
+    If the output is a folder, the input can be many files, such as 'words/*.parquet'. The folder gets Parquet files of
+    about a million words each, and is complete when it has a file _SUCCESS. Run the same again to continue after an
+    interruption. With --scheduler the files are made on a cluster; model, input and output are on storage that all of
+    its workers share.
+
     \b
     Examples:
       pbos embed unfriendliest --json
@@ -84,38 +92,48 @@ def embed(
       pbos embed --confidence -i words.txt | cut -d " " -f 1-2
       pbos embed -i words.txt -o vectors.npy --missing zeros
       pbos embed -i words.parquet --column word -o vectors.parquet
+      pbos embed -i 'words/*.parquet' -o vectors/ --scheduler tcp://10.0.0.1:8786
       pbos embed -m my-model --vectors vectors.vec -i words.txt > vectors.txt
     """
     from pbos.progress import progress
 
+    to_folder = scheduler is not None or (output is not None and (output.endswith("/") or is_folder(output)))
     from_table, to_table = input is not None and is_table(input), output is not None and is_table(output)
-    if column is not None and not (from_table or to_table):
+    if column is not None and not (from_table or to_table or to_folder):
         raise InputError("--column is for tables; give it with an input or output file .parquet, .arrow or .feather")
-    if missing == "null" and not (from_table and to_table):
+    if missing == "null" and not (from_table and to_table) and not to_folder:
         raise InputError("--missing null is for tables; give an input and an output file .parquet, .arrow or .feather")
-    suffix = None if output is None else Path(output).suffix
-    if json and (to_table or suffix == ".npy"):
+    suffix = None if output is None else "/" if to_folder else Path(output).suffix
+    if json and (to_table or suffix in (".npy", "/")):
         raise InputError(f"--json writes text; choose an output file that does not end in {suffix}")
     if confidence and suffix == ".npy":
         raise InputError("--confidence needs text, JSON or a table as output; a file .npy has vectors only")
-    loaded, exact = _load(model, vectors), exact or vectors is not None
+    if to_folder and (words or input is None or output is None):
+        raise InputError("a folder of vectors is made from files: give them with --input, and the folder with --output")
+    exact = exact or vectors is not None
     names: dict[str, Any] = {"vector_column": vector_column, "confidence_column": "confidence" if confidence else None}
     options: dict[str, Any] = {"missing": missing, "threads": threads}
-    if from_table and to_table and not words:
-        _embed_table(loaded, str(input), str(output), column=column, exact=exact, **names, **options)
+    if to_folder:
+        chosen = model if vectors is None else _load(model, vectors)
+        places = {"sources": str(input), "target": str(output), "scheduler": scheduler}
+        _embed_files(chosen, **places, column=column, exact=exact, **names, **options)
         return
-    if from_table and not words:
+    loaded, is_file = _load(model, vectors), from_table and not words
+    if to_table:
+        table = str(input) if is_file else words_from(words, input, missing)
+        _embed_table(loaded, table, str(output), column=column, exact=exact, **names, **options)
+        return
+    if is_file:
         from pbos.adapters.arrow import words_of_table
 
         source: Iterator[str] = words_of_table(str(input), column, missing=options["missing"])
     else:
         source = words_from(words, input, missing)
-    names["column"] = "word" if from_table or column is None else column
     show = None if output else False  # no bar in the middle of vectors on the terminal
     uncovered = Uncovered()
-    with _writer(output, json, loaded.dims, names) as write_batch, progress("embedding", None, show) as advance:
+    with _writer(output, json, loaded.dims) as write_batch, progress("embedding", None, show) as advance:
         done = 0
-        for batch in batches(source, 4 * BATCH if to_table else BATCH):  # a batch is a row group of the table
+        for batch in batches(source):
             found = loaded.embed(batch, exact=exact, **options)
             uncovered.add(batch, found)
             write_batch(batch, found, *([loaded.confidence(batch, **options)] if confidence else []))
@@ -130,8 +148,18 @@ def _load(model: str | None, vectors: str | None) -> Model:
     return loaded if vectors is None else loaded.with_targets(vectors)
 
 
-def _embed_table(model: Model, source: str, target: str, **options: Any) -> None:
-    from pbos.adapters.arrow import embed_table
+def _embed_files(model: Model | str | None, **options: Any) -> None:
+    from pbos.embedding import embed_files
+
+    prepare()
+    done = embed_files(model, **options)
+    if done.kept:
+        note(f"{done.kept} of {done.kept + done.parts} parts were there already")
+    Uncovered(done.uncovered, done.examples).warn()
+
+
+def _embed_table(model: Model, source: str | Iterator[str], target: str, **options: Any) -> None:
+    from pbos.adapters.arrow import embed_table, table_of_words
 
     uncovered = Uncovered()
 
@@ -139,21 +167,16 @@ def _embed_table(model: Model, source: str, target: str, **options: Any) -> None
         zeros = (vectors == 0).all(axis=1).nonzero()[0]
         uncovered.add(words.take(zeros).to_pylist(), vectors[zeros])
 
-    embed_table(model, source, target, on_batch=on_batch, **options)
+    table = source if isinstance(source, str) else table_of_words(source, options["column"] or "word")
+    embed_table(model, table, target, on_batch=on_batch, **options)
     uncovered.warn()
 
 
 @contextmanager
-def _writer(output: str | None, json: bool, dims: int, names: dict[str, Any]) -> Iterator[Writer]:
+def _writer(output: str | None, json: bool, dims: int) -> Iterator[Writer]:
     """Yield a function that writes words, vectors and perhaps confidences; a file appears only when it is complete."""
     from numpy.lib.format import write_array_header_1_0 as write_header
 
-    if output is not None and is_table(output):
-        from pbos.adapters.arrow import new_table
-
-        with new_table(output, dims=dims, **names) as write_batch:
-            yield write_batch
-        return
     with nullcontext(sys.stdout.buffer) if output is None else write_whole(output) as stream:
         if output is None or Path(output).suffix != ".npy":
             yield lambda *columns: _write_text(stream, json, *columns)

@@ -1,0 +1,209 @@
+"""Parts of a job on the workers of a Dask cluster: results and errors are those of a plain loop, whatever is lost."""
+
+import functools
+import os
+import pickle
+import signal
+import time
+
+import pytest
+from dask.utils import key_split
+from distributed import Client, LocalCluster
+
+import pbos
+from pbos import cluster, errors
+from pbos.cluster import Workers, connect, failure
+from pbos.errors import ClusterError, InputError, MissingExtraError, PbosError
+from pbos.pools import Threads, pool_of
+
+
+@pytest.fixture(scope="module")
+def local():
+    """A cluster of two worker processes."""
+    with LocalCluster(n_workers=2, **cluster.LOCAL) as local:
+        yield local
+
+
+@pytest.fixture(scope="module")
+def client(local):
+    with Client(local) as client:
+        yield client
+
+
+@pytest.fixture
+def workers(client):
+    return Workers(client)
+
+
+# -- what the parts do; on the workers ---------------------------------------------------------------------------------
+
+
+def square(number):
+    return number * number
+
+
+def first_time(marker):
+    """Whether this is the first call with a file, in any process."""
+    try:
+        marker.touch(exist_ok=False)
+    except FileExistsError:
+        return False
+    return True
+
+
+def killed_once(marker, number):
+    if number == 3 and first_time(marker):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return square(number)
+
+
+def fails_once(marker, number):
+    if number == 3 and first_time(marker):
+        raise OSError("a short failure of the network")
+    return square(number)
+
+
+def killed_always(number):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def refused(folder, number):
+    (folder / f"{number}-{time.time_ns()}").touch()
+    raise MissingExtraError("reading .zst files", "zstd") if number else InputError("word 1 is empty")
+
+
+def no_such_file(number):
+    open("/no/such/file")  # noqa: PTH123
+
+
+def slow(folder, number):
+    (folder / str(number)).touch()
+    time.sleep(0.02)
+    return number
+
+
+# -- results -----------------------------------------------------------------------------------------------------------
+
+
+def test_results_are_in_order_and_reported_one_by_one(workers):
+    reported = []
+    assert workers.map("square", square, range(20), reported.append) == [number * number for number in range(20)]
+    assert sorted(reported) == [number * number for number in range(20)]
+    assert workers.map("nothing", square, []) == []
+    assert workers.size == 2
+    assert 0 < workers.memory <= 1 << 62
+
+
+def test_a_stage_has_its_name_on_the_dashboard(client, workers, monkeypatch):
+    seen = []
+    plain = client.map
+    monkeypatch.setattr(client, "map", lambda *args, key, **rest: seen.extend(key) or plain(*args, key=key, **rest))
+    workers.map("embed-words", square, range(3))
+    assert len(set(seen)) == 3
+    assert {key_split(key) for key in seen} == {"embed-words"}
+
+
+def test_a_pool_is_chosen_by_the_scheduler(client, local):
+    with pool_of(None, threads=3) as pool:
+        assert isinstance(pool, Threads) and pool.size == 3
+    for scheduler in (client, local.scheduler_address):
+        with pool_of(scheduler) as pool:
+            assert isinstance(pool, Workers) and pool.map("square", square, [3]) == [9]
+    assert client.status == "running"  # what was given stays open
+
+
+def test_a_local_cluster_is_started_and_ended():
+    with connect("local") as pool:
+        (pid,) = set(pool.map("pid", lambda _: os.getpid(), [1]))
+        assert pid != os.getpid()
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+# -- losses ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("part", [killed_once, fails_once])
+def test_a_part_runs_again(workers, tmp_path, part):
+    found = workers.map("again", functools.partial(part, tmp_path / "marker"), range(8))
+    assert found == [number * number for number in range(8)]
+    assert (tmp_path / "marker").exists()
+
+
+def test_workers_come_and_go(local, workers, tmp_path):
+    done = []
+
+    def on_done(number):
+        done.append(number)
+        if len(done) in (3, 30):
+            local.scale(3 if len(done) == 3 else 2)
+
+    assert workers.map("slow", functools.partial(slow, tmp_path), range(100), on_done) == list(range(100))
+
+
+def test_a_part_that_kills_its_workers(workers, capfd):
+    with pytest.raises(ClusterError, match="workers were lost again and again during dangerous; they may need more"):
+        workers.map("dangerous", killed_always, [1])
+    assert capfd.readouterr().err == ""
+
+
+def test_an_interruption_cancels_what_has_not_begun(workers, tmp_path):
+    def on_done(number):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        workers.map("slow", functools.partial(slow, tmp_path), range(200), on_done)
+    time.sleep(0.2)
+    begun = len(list(tmp_path.iterdir()))
+    time.sleep(0.2)
+    assert len(list(tmp_path.iterdir())) == begun < 100
+
+
+# -- errors ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_an_error_on_purpose_comes_back_unchanged_and_at_once(workers, tmp_path, capfd, number):
+    with pytest.raises(PbosError) as here:
+        refused(tmp_path, number)
+    with pytest.raises(type(here.value)) as there:
+        workers.map("refused", functools.partial(refused, tmp_path), [number])
+    assert str(there.value) == str(here.value)
+    assert len(list(tmp_path.iterdir())) == 2  # one here and one there: it was not tried again
+    assert capfd.readouterr().err == ""
+
+
+def test_every_error_can_be_sent():
+    kinds = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, PbosError)]
+    assert len(kinds) > 5
+    for kind in kinds:
+        error = kind(*["x", "dask"][: 2 if kind is MissingExtraError else 1])
+        copy = pickle.loads(pickle.dumps(error))
+        assert (type(copy), str(copy)) == (kind, str(error))
+
+
+def test_other_errors(workers):
+    with pytest.raises(ZeroDivisionError):
+        workers.map("divide", lambda number: 1 / number, [1, 0])
+    with pytest.raises(ClusterError, match="a worker finds no /no/such/file; workers need the same files"):
+        workers.map("files", no_such_file, [1])
+    strange = RuntimeError("This frequently\noccurs if the Scheduler and Client have different environments.")
+    assert "the scheduler cannot read the parts of strange; install pbos" in str(failure("strange", strange))
+
+
+@pytest.mark.parametrize(("found", "what"), [("0.0.9", "has pbos 0.0.9"), (ModuleNotFoundError("x"), "has no pbos")])
+def test_workers_with_another_pbos_are_refused(client, monkeypatch, found, what):
+    monkeypatch.setattr(client, "run", lambda *_, **__: {"tcp://a:1": pbos.__version__, "tcp://b:2": found})
+    with pytest.raises(ClusterError, match=f"the worker at tcp://b:2 {what}; install pbos {pbos.__version__} on all"):
+        Workers(client)
+
+
+def test_no_scheduler_and_no_workers(monkeypatch, capfd):
+    monkeypatch.setattr(cluster, "PATIENCE", 0.3)
+    for address in ("tcp://127.0.0.1:1", "nonsense:::"):
+        with pytest.raises(ClusterError, match=f"no Dask scheduler answers at {address} .*; start one, or use local"):
+            connect(address).__enter__()
+    none = pytest.raises(ClusterError, match=r"the scheduler at \S+ has no workers; start some with: dask worker")
+    with LocalCluster(n_workers=0, dashboard_address="127.0.0.1:0") as empty, none:
+        connect(empty.scheduler_address).__enter__()
+    assert capfd.readouterr().err == ""
