@@ -115,6 +115,7 @@ def embed_files(
 
     named = [sources] if isinstance(sources, (str, PathLike)) else sources
     folder, files = everywhere(target), [everywhere(path) for path in files_of(named)]
+    check_target(folder)
     options: dict[str, Any] = {
         "column": column,
         "vector_column": vector_column,
@@ -196,8 +197,7 @@ def digest_of(folder: Path) -> str:
 
 
 def check_folder(folder: str, job: dict[str, Any]) -> None:
-    """Raise an error if the vectors of a job cannot be written to a folder, or it has anything else."""
-    check_target(folder)
+    """Raise InputError if a folder is none, or has anything else than the vectors of a job."""
     if exists(folder) and not is_folder(folder):
         raise InputError(f"{folder} is a file; choose a folder")
     there = names_in(folder)

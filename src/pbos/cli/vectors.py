@@ -51,7 +51,10 @@ def embed(
     output: Annotated[
         str | None,
         typer.Option(
-            "-o", "--output", metavar="FILE", help="Write to a file, .npy, .parquet, .arrow, or text; or to FOLDER/."
+            "-o",
+            "--output",
+            metavar="FILE",
+            help="Write to a file: .npy, .parquet, .arrow, or text (also .gz); or to a FOLDER/.",
         ),
     ] = None,
     column: Annotated[
