@@ -19,6 +19,7 @@ from pbos.kernels.machine import LINE, LINE_FLOATS
 from pbos.kernels.ridge import conjugate_gradients
 from pbos.kernels.sgd import sgd_epoch
 from pbos.pools import Pool, Threads
+from pbos.threads import check_interrupt
 from pbos.weights import Weights
 from pbos.workspace import Workspace, filled
 
@@ -104,6 +105,7 @@ def sgd(
         random = np.random.default_rng(seed)
         losses = []
         for epoch in range(epochs):
+            check_interrupt()
             order = random.permutation(len(weights))
             rate = np.float32(lr / np.sqrt(1 + epoch))
             loss = sgd_epoch(indptr, indices, data, given, trained, order, rate, unit_length)

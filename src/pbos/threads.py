@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
@@ -39,5 +40,19 @@ def in_threads(function: Callable[[Item], Result], items: Iterable[Item], thread
     workers = min(thread_count(threads), len(items))
     if workers <= 1:
         return [function(item) for item in items]
-    with ThreadPoolExecutor(workers) as pool:
-        return list(pool.map(function, items))
+    stop = threading.Event()
+    with ThreadPoolExecutor(workers, initializer=setattr, initargs=(_here, "stop", stop)) as pool:
+        try:
+            return list(pool.map(function, items))
+        except BaseException:
+            stop.set()
+            raise
+
+
+_here = threading.local()
+
+
+def check_interrupt() -> None:
+    """Raise KeyboardInterrupt if the call of `in_threads` that this thread works for has ended with an error."""
+    if hasattr(_here, "stop") and _here.stop.is_set():
+        raise KeyboardInterrupt
