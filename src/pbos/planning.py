@@ -30,7 +30,9 @@ PER_SUBWORD = 80  # while subwords are counted, fitted and merged
 PER_INDEXED = 60  # afterwards
 PER_WEIGHT = 8
 SECONDS_PER_WEIGHT = 1.0e-6  # of one core, to count subwords and to weigh words
-SECONDS_PER_PRODUCT = 2.0e-9  # of one core, for each weight, dimension and iteration
+SECONDS_PER_PRODUCT = 0.6e-9  # of one core, for each weight, dimension and iteration, while vectors are in the cache
+CACHED = 60_000  # shared vectors; with ten times as many, a product takes longer by SLOWER times
+SLOWER = 0.85
 ITERATIONS = 14
 
 
@@ -169,7 +171,8 @@ class Plan(NamedTuple):
     def seconds(self) -> float:
         """The time, roughly."""
         products = self.weights * ITERATIONS * (self.dims + SEARCHED)
-        return (SECONDS_PER_WEIGHT * self.weights + SECONDS_PER_PRODUCT * products) / self.threads
+        slower = 1 + SLOWER * math.log10(max(self.shared / CACHED, 1))
+        return (SECONDS_PER_WEIGHT * self.weights + SECONDS_PER_PRODUCT * slower * products) / self.threads
 
     def check(self) -> None:
         """Raise InputError if the memory does not suffice."""
