@@ -358,7 +358,7 @@ def expected(
     """Return how often each node is expected as a piece of some of the words."""
     part = words.part(some.start, some.stop)
     sums = expected_counts(subwords._nodes, subwords.spelling.unseen_char_prob, *part, counts[some])
-    return work.keep(f"em-{some.start}", sums)
+    return work.keep(f"em-{some.start}-{some.stop}", sums)
 
 
 _last: dict[tuple[Any, ...], Subwords] = {}  # what a worker has received last
@@ -370,11 +370,13 @@ def received(*parts: Any) -> Subwords:
     paths = [array.path for array in index.arrays if isinstance(array, Mapped) and array.path is not None]
     if len(paths) < len(index.arrays):
         return Subwords(*parts)
-    key = tuple((path, Path(path).stat().st_mtime_ns) for path in paths)
-    if key not in _last:
+    key = spelling, *((path, Path(path).stat().st_mtime_ns) for path in paths)
+    found = _last.get(key)
+    if found is None:
+        found = Subwords(*parts)
         _last.clear()
-        _last[key] = Subwords(index, spelling)
-    return _last[key]
+        _last[key] = found
+    return found
 
 
 def map_chunks(function: Callable[[slice], Result], n_words: int, threads: int | None) -> list[Result]:
