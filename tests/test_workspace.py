@@ -1,9 +1,11 @@
 """Arrays in files, steps that are not done twice, and training within memory."""
 
 import filecmp
+import gc
 import pickle
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ import samples
 
 import pbos
 from pbos import InputError
+from pbos.files import lock
 from pbos.planning import Plan
 from pbos.pools import Threads
 from pbos.settings import PRESETS
@@ -55,6 +58,20 @@ def test_a_mapped_array_is_pickled_as_the_name_of_its_file(tmp_path):
         assert type(pickle.loads(pickle.dumps(array + 1))) is np.ndarray
     work.forget(array)
     assert not work.path("some-False").exists()
+
+
+def test_arrays_are_mapped_on_many_threads(tmp_path):
+    """Python 3.11 cannot parse the headers of .npy files on several threads, if its garbage collector interrupts."""
+    work, pause = Workspace(tmp_path), lambda *event: time.sleep(1e-5)
+    gc.callbacks.append(pause)
+    threshold = gc.get_threshold()
+    gc.set_threshold(20)
+    try:
+        found = Threads(8).map("keep", lambda at: work.keep(f"some-{at}", np.arange(at)).sum(), range(100))
+    finally:
+        gc.set_threshold(*threshold)
+        gc.callbacks.remove(pause)
+    assert found == [at * (at - 1) // 2 for at in range(100)]
 
 
 def test_a_step_is_done_once(work):
@@ -164,6 +181,56 @@ def test_an_interrupted_training_goes_on(vectors, no_room, monkeypatch, tmp_path
     assert len(solved) == 1  # only the last slice
     assert_same(tmp_path / "model", tmp_path / "whole")
     assert not (tmp_path / "model.parts").exists()
+
+
+def test_parts_of_another_job_are_not_used(vectors, no_room, monkeypatch, tmp_path):
+    def stop(self, *arguments):
+        raise KeyboardInterrupt
+
+    few = pbos.WordVectors(vectors.words[:300], vectors.vectors[:300])
+    options = {"output": tmp_path / "model", "memory": "1G", "preset": "pbos", "solver": "ridge", "progress": False}
+    counts = dict.fromkeys(few.words, 5)
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(pbos.solvers.Ridge, "_solve_slice", stop)
+        pbos.train(few, counts, **options)
+    changed = few.vectors.copy()
+    changed[7, 3] += 1
+    others = {**dict.fromkeys(few.words[1:], 5), "another": 5}
+    for given, table in (((few.words, changed), counts), (few, others)):
+        with pytest.raises(InputError, match="parts of another job"):
+            pbos.train(given, table, **options)
+    with monkeypatch.context() as patch, pytest.raises(InputError, match="parts of another job"):
+        patch.setattr("pbos.training.__version__", "0.0.1")
+        pbos.train(few, counts, **options)
+    with lock(tmp_path / "model.parts"), pytest.raises(InputError, match="another process works in"):
+        pbos.train(few, counts, **options)
+    pbos.train(few, counts, **options)
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+def test_the_folder_of_parts(vectors, no_room, tmp_path):
+    few = pbos.WordVectors(vectors.words[:3], vectors.vectors[:3])  # fewer words than parts in EM
+    pbos.train(few, output=tmp_path / "memory")
+    full, empty, output = tmp_path / "full", tmp_path / "empty", tmp_path / "empty" / "model"
+    full.mkdir()
+    (full / "thesis.txt").touch()
+    empty.mkdir()
+    for parts, message in (
+        (full, "other content than the parts of a job"),
+        (empty, "it is removed at the end"),
+        (output, "it is removed at the end"),
+        (output / "parts", "does not exist"),
+        ("s3://bucket/parts", "mapped into memory"),
+    ):
+        with pytest.raises(InputError, match=message):
+            pbos.train(few, output=output, memory="1G", parts=parts)
+    assert (full / "thesis.txt").exists()
+    assert not list(empty.iterdir())
+    (tmp_path / "link").symlink_to(empty)
+    for _ in range(2):
+        pbos.train(few, output=tmp_path / "files", memory="1G", parts=tmp_path / "link")
+        assert_same(tmp_path / "files", tmp_path / "memory")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["files", "full", "memory"]
 
 
 LIMITED = """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-import shutil
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from numbers import Real
@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from pbos import __version__
 from pbos.arrays import FloatMatrix, blocks, cosines, projected, projection, unit_rows
 from pbos.confidence import Confidence
 from pbos.counts import WordCounts
 from pbos.errors import InputError, warn, whole_number
 from pbos.evidence import with_lengths
-from pbos.files import absolute, is_remote
+from pbos.files import absolute, is_remote, local
 from pbos.fitting import Run, System, make_system, solve
 from pbos.index import SubwordIndex, count_subwords
 from pbos.kernels import columns
@@ -32,14 +33,14 @@ from pbos.progress import progress as progress_bar
 from pbos.reading import resolved
 from pbos.settings import DTYPES, Preset, Settings, check_choice
 from pbos.solvers import NONE
-from pbos.storage import check_writable, index_of, index_tensors, new_folder
+from pbos.storage import check_writable, index_of, index_tensors, new_folder, target_of
 from pbos.subword_vectors import SubwordVectors
 from pbos.subwords import Subwords
 from pbos.text import Codes, encode, normalize, pack_strings
 from pbos.threads import one_blas_thread
 from pbos.tuning import SEARCH_DIMS
 from pbos.vectors import WordVectors
-from pbos.workspace import Workspace
+from pbos.workspace import Workspace, workspace
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -124,9 +125,14 @@ def train(
         plan.check()
     facts: dict[str, Any] = {"preset": preset, **asdict(recipe), "training": {"seed": seed}, **(info or {})}
     folder = parts_of(output, parts) if scheduler is not None or (plan is not None and plan.spills) else None
-    with pool_of(scheduler, threads, None if plan is None else plan.for_slices) as pool:
-        run = Run(recipe, seed, threads, target_device, progress, pool, Workspace(folder))
-        run.work.claim(examples.description() | {"preset": asdict(recipe), "seed": seed})
+
+    def describe() -> dict[str, Any]:
+        job = {"version": __version__, "preset": asdict(recipe), "seed": seed, "device": str(target_device)}
+        return job | {"examples": examples.digest()}
+
+    memory_of_slices = None if plan is None else plan.for_slices
+    with pool_of(scheduler, threads, memory_of_slices) as pool, workspace(folder, describe) as work:
+        run = Run(recipe, seed, threads, target_device, progress, pool, work)
         result = fit(examples, run)
         if output is None or folder is None:
             model = in_memory(result, examples, facts, keep_targets, dtype, run)
@@ -134,7 +140,6 @@ def train(
                 model.save(output)
             return model
         write_model(output, result, examples, facts, keep_targets, dtype, run)
-    shutil.rmtree(folder)
     return Model.load(output)
 
 
@@ -148,10 +153,18 @@ def plan_of(
 
 def parts_of(output: str | PathLike[str] | None, parts: str | PathLike[str] | None) -> Path:
     """Return the folder for parts of a job: next to the output, or here if that is remote."""
-    if parts is not None:
-        return absolute(parts)
     target = str(output).rstrip("/")
-    return absolute(f"{target.rpartition('/')[2] if is_remote(target) else target}.parts")
+    if parts is None:
+        parts = f"{target.rpartition('/')[2] if is_remote(target) else target}.parts"
+    if is_remote(parts):
+        raise InputError(f"parts must be a folder that can be mapped into memory, got {parts}")
+    folder = absolute(local(parts).expanduser())
+    if not folder.parent.is_dir():
+        raise InputError(f"cannot keep parts in {folder}: the folder {folder.parent} does not exist")
+    one, other = folder.resolve(), Path(target_of(target))
+    if one.is_relative_to(other) or other.is_relative_to(one):
+        raise InputError(f"cannot keep parts in {folder}: it is removed at the end, and the model is {output}")
+    return folder
 
 
 @dataclass(frozen=True)
@@ -335,12 +348,15 @@ class Examples(NamedTuple):
             out[some] = self.vectors[rows[some]]
         return out
 
-    def description(self) -> dict[str, Any]:
-        """Return plain data that tells these examples from others."""
-        text = hashlib.blake2b("\n".join(self.words).encode("utf-8", "surrogatepass"))
-        for array in (self.vectors[:: 1 + len(self.vectors) // 1000], self.table.counts, self.hidden):
-            text.update(np.ascontiguousarray(array).data)
-        return {"examples": text.hexdigest()}
+    def digest(self) -> str:
+        """Return a hash that tells these examples from others."""
+        found = hashlib.blake2b(json.dumps([self.words, self.table.words]).encode())
+        vectors = (self.vectors[some] for some in blocks(len(self.vectors)))
+        arrays: tuple[npt.NDArray[Any], ...] = self.table.counts, self.rows, self.hidden, *vectors
+        for array in arrays:
+            found.update(f"{array.shape}".encode())
+            found.update(np.ascontiguousarray(array).data)
+        return found.hexdigest()
 
     def heldout_report(self, model: Model, run: Run) -> dict[str, Any]:
         """Return the mean cosine of the words held out: of all, the most frequent and the rarest."""

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -14,10 +17,12 @@ import numpy.typing as npt
 from numpy.lib.format import dtype_to_descr, write_array_header_1_0
 
 from pbos.errors import InputError
-from pbos.files import reserve, sibling, write_whole
+from pbos.files import lock, reserve, sibling, write_whole
 from pbos.pools import Pool
 
 Array = npt.NDArray[Any]
+JOB = "job.json"
+_parsing = Lock()  # NumPy parses headers with Python's own parser, which fails at random on several threads (3.11)
 
 
 class Mapped(np.ndarray):
@@ -34,9 +39,9 @@ class Mapped(np.ndarray):
 
 def mapped(path: str | Path, writeable: bool = True) -> Mapped:
     """Map the array in a .npy file into memory."""
-    array: Mapped = np.load(path, mmap_mode="r+").view(
-        Mapped
-    )  # not "r": kernels would be compiled again for read-only arrays
+    with _parsing:
+        found = np.load(path, mmap_mode="r+")  # not "r": kernels would be compiled again for read-only arrays
+    array: Mapped = found.view(Mapped)
     array.path, array.flags.writeable = str(path), writeable
     return array
 
@@ -112,10 +117,30 @@ class Workspace:
         """Return a workspace inside of this one."""
         return Workspace(None if self.folder is None else self.folder / name)
 
-    def claim(self, job: dict[str, Any]) -> None:
-        """Raise InputError if the folder has the parts of another job than this one, described by plain data."""
-        if self.step("job", lambda: job) != json.loads(json.dumps(job)):
-            raise InputError(f"{self.folder} has parts of another job; finish that one, or remove the folder")
+
+@contextmanager
+def workspace(folder: Path | None, describe: Callable[[], dict[str, Any]]) -> Iterator[Workspace]:
+    """Open the workspace of a job. Its folder is removed when the job is done, and stays if it fails.
+
+    Args:
+        folder: The folder; None to keep everything in memory.
+        describe: Returns plain data that tells this job from others; only called if there is a folder.
+    """
+    if folder is None:
+        yield Workspace()
+        return
+    if folder.is_dir() and any(folder.iterdir()) and not (folder / JOB).exists():
+        raise InputError(f"{folder} has other content than the parts of a job; choose another folder for the parts")
+    with lock(folder, f"another process works in {folder}; wait for it, or stop it"):
+        job = json.dumps(describe(), indent=2)
+        if not (folder / JOB).exists():
+            with write_whole(folder / JOB) as stream:
+                stream.write(job.encode())
+        elif (folder / JOB).read_text() != job:
+            raise InputError(f"{folder} has parts of another job; finish that one, or remove the folder")
+        yield Workspace(folder)
+        shutil.rmtree(folder.resolve(), ignore_errors=True)
+        folder.unlink(missing_ok=True)  # if it was a link
 
 
 class Slices:
