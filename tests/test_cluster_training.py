@@ -6,12 +6,15 @@ import signal
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 import samples
 from distributed import Client, LocalCluster
 
 import pbos
 from pbos.cluster import Workers
+from pbos.errors import ClusterError
+from pbos.workspace import Workspace
 
 FILES = ("model.safetensors", "config.json", "README.md")
 STAGES = {
@@ -93,3 +96,32 @@ def test_workers_are_killed_in_every_stage(client, vectors, monkeypatch, tmp_pat
     assert {path.name for path in Killing.folder.iterdir()} == STAGES
     pbos.train(vectors, output=tmp_path / "here")
     assert_same(tmp_path / "there", tmp_path / "here")
+
+
+def test_only_workers_need_the_files(client, tmp_path):
+    found = Workers(client).map("where", process_of, [Traveler(), Traveler()])
+    assert os.getpid() not in found  # where the scheduler of this cluster runs
+    array = Workspace(tmp_path).keep("some", np.arange(3))
+    (tmp_path / "some.npy").unlink()
+    with pytest.raises(ClusterError, match=r"a worker finds no .*some.npy; workers need the same files"):
+        Workers(client).map("sum", np.sum, [array])
+
+
+class Traveler:
+    """Knows the processes in which it was unpickled."""
+
+    processes: tuple[int, ...] = ()
+
+    def __reduce__(self):
+        return arrived, (self.processes,)
+
+
+def arrived(processes):
+    traveler = Traveler()
+    traveler.processes = (*processes, os.getpid())
+    return traveler
+
+
+def process_of(traveler):
+    (process,) = traveler.processes
+    return process

@@ -14,6 +14,7 @@ from pbos.errors import ClusterError, MissingExtraError, PbosError
 
 try:
     from distributed import Client, KilledWorker, LocalCluster, as_completed
+    from distributed.protocol.pickle import dumps, loads
     from distributed.utils import silence_logging_cmgr
 except ImportError:
     raise MissingExtraError("working on a cluster", "dask") from None
@@ -77,7 +78,9 @@ class Workers:
         keys = [f"{stage}-{job}-{number}" for number in range(len(items))]  # up to the job, what the dashboard shows
         futures, found = [], {}
         try:
-            futures = self.client.map(partial(attempt, function), items, key=keys, retries=RETRIES, pure=False)
+            # As bytes, because the scheduler unpickles objects too, and may not have the files that arrays are in.
+            run = partial(attempt, dumps(function))
+            futures = self.client.map(run, [dumps(item) for item in items], key=keys, retries=RETRIES, pure=False)
             done = as_completed(futures, loop=self.client.loop, with_results=True, raise_errors=False)
             for future, result in done:
                 if future.status == "error":
@@ -116,10 +119,10 @@ def failure(stage: str, error: BaseException) -> BaseException:
     return error
 
 
-def attempt(function: Callable[[Item], Result], item: Item) -> Result | PbosError:
-    """Apply a function to an item; return an error that would come again, so that Dask does not try again."""
+def attempt(function: bytes, item: bytes) -> Any:
+    """Apply a function to an item, both pickled; return an error that would come again, so that Dask does not retry."""
     try:
-        return function(item)
+        return loads(function)(loads(item))
     except PbosError as error:
         return error
 

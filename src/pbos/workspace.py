@@ -60,9 +60,6 @@ class Workspace:
         if folder is not None:
             folder.mkdir(exist_ok=True)
 
-    def __reduce__(self) -> Any:
-        return partial(Workspace, self.folder), ()
-
     def path(self, name: str) -> Path:
         """Return the file of an array."""
         assert self.folder is not None
