@@ -1,11 +1,14 @@
 """Arrays in files, steps that are not done twice, and training within memory."""
 
+import errno
 import filecmp
 import gc
+import os
 import pickle
 import subprocess
 import sys
 import time
+import weakref
 
 import numpy as np
 import pytest
@@ -17,6 +20,8 @@ from pbos.files import lock
 from pbos.planning import Plan
 from pbos.pools import Threads
 from pbos.settings import PRESETS
+from pbos.subwords import Subwords
+from pbos.text import pack_strings
 from pbos.workspace import Mapped, Slices, Workspace, filled
 
 FILES = ("model.safetensors", "config.json", "README.md")
@@ -72,6 +77,17 @@ def test_arrays_are_mapped_on_many_threads(tmp_path):
         gc.set_threshold(*threshold)
         gc.callbacks.remove(pause)
     assert found == [at * (at - 1) // 2 for at in range(100)]
+
+
+def test_nothing_is_left_of_an_array_that_cannot_be_written(tmp_path, monkeypatch):
+    def full(stream, array):
+        stream.write(b"half")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(np, "save", full)
+    with pytest.raises(OSError, match=r"No space left on device: .*/some.npy'"):
+        Workspace(tmp_path).keep("some", np.arange(3))
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_step_is_done_once(work):
@@ -289,6 +305,23 @@ def test_the_plan_of_few_words_is_exact():
     model = pbos.train(samples.english_vectors(2000, 10))
     plan = Plan.of(words, 10, PRESETS["default"])
     assert plan.vectors == pytest.approx(len(model.subword_vectors), rel=0.3)
+
+
+def test_no_words():
+    with pytest.raises(InputError, match="no words to train on"):
+        Plan.of([], 100, PRESETS["default"])
+
+
+def test_an_unpacked_index_does_not_wait_for_the_garbage_collector():
+    """It would come on top of the plan: 32 bytes for each subword."""
+    model = pbos.load()
+    subwords = Subwords(model.index, model.spelling, None, pack_strings(["word", "words"]))
+    subwords.weights(["wording", "Words"])
+    left = weakref.ref(subwords)
+    gc.disable()
+    del subwords
+    gc.enable()
+    assert left() is None
 
 
 def test_a_plan_from_a_sample(monkeypatch):

@@ -20,7 +20,7 @@ from pbos.settings import Preset, Spelling
 from pbos.solvers import Own, Ridge, Solution, sgd
 from pbos.subword_vectors import SubwordVectors
 from pbos.subwords import Subwords
-from pbos.text import LEFT, RIGHT, Codes, pack_strings
+from pbos.text import LEFT, RIGHT, Codes, PackedStrings, pack_strings
 from pbos.tuning import LAMS, SHARES, Choice, Words, choose, reliabilities, row_cosines, split
 from pbos.weights import Weights, columns_of_same_words, joined
 from pbos.workspace import Workspace
@@ -204,8 +204,8 @@ def tune_now(system: System, run: Run) -> tuple[Choice, Confidence | None]:
     kept = Words(system.weights, system.targets, system.counts, np.flatnonzero(~hidden))
     rows = np.flatnonzero(hidden)
     words = [system.words[row] for row in rows]
-    subwords = without(system, kept.rows, recipe)
-    weights = subwords.weights(words, run.threads)
+    index, packed = without(system, kept.rows)
+    weights = Subwords(index, recipe, None, packed).weights(words, run.threads)
     held_out = Words(weights, rows_of(system.targets, rows), system.counts[rows])
     with progress_bar("choosing lam", None, run.progress) as advance:
         choice = choose(
@@ -222,22 +222,23 @@ def tune_now(system: System, run: Run) -> tuple[Choice, Confidence | None]:
         )
         if not recipe.confidence or rows.size < LEAST_HELD_OUT:
             return choice, None
-        return choice, calibrate(kept, system.penalty, subwords, words, held_out, choice, run)
+        return choice, calibrate(kept, system.penalty, index, packed, words, held_out, choice, run)
 
 
-def without(system: System, kept: npt.NDArray[np.int64], recipe: Preset) -> Subwords:
-    """Return the subwords of some of the words: those that only others have lose their vectors."""
+def without(system: System, kept: npt.NDArray[np.int64]) -> tuple[SubwordIndex, PackedStrings]:
+    """Return some of the words and their subwords: those that only other words have lose their vectors."""
     weights = system.weights
     seen = columns.count_rows(weights.indptr, weights.indices, weights.data, kept, weights.n_columns) > 0
     rows = system.index.rows
     index = system.index.with_rows(np.where((rows >= 0) & seen[rows], rows, np.int32(-1)))
-    return Subwords(index, recipe, None, pack_strings([system.words[row] for row in kept]))
+    return index, pack_strings([system.words[row] for row in kept])
 
 
 def calibrate(
     kept: Words,
     penalty: npt.NDArray[np.float64],
-    subwords: Subwords,
+    index: SubwordIndex,
+    packed: PackedStrings,
     words: list[str],
     held_out: Words,
     choice: Choice,
@@ -262,7 +263,7 @@ def calibrate(
         work=run.work,
     )
     vectors = SubwordVectors.of(solution.vectors)
-    subwords = Subwords(subwords.index, run.preset, vectors.lengths, subwords._packed_words)
+    subwords = Subwords(index, run.preset, vectors.lengths, packed)
     features = subwords.features(words, vectors, evidence, run.threads)
     composed = held_out.weights.composed(solution.vectors)
     return evidence.fitted(features, row_cosines(composed, projected(held_out.targets, directions)))

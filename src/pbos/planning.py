@@ -12,7 +12,7 @@ from pbos.errors import InputError
 from pbos.index import characters_of, count_part
 from pbos.pools import PLENTY
 from pbos.settings import Preset
-from pbos.solvers import FEW, SLICE
+from pbos.solvers import FEW, SLICE, bytes_per_dim
 from pbos.text import encode
 from pbos.threads import thread_count
 from pbos.workspace import Workspace
@@ -79,6 +79,8 @@ class Plan(NamedTuple):
         cls, words: list[str], dims: int, recipe: Preset, threads: int | None = None, memory: int | None = None
     ) -> Plan:
         """Estimate a job from a sample of its words."""
+        if not words:
+            raise InputError("there are no words to train on; pass the vectors of at least one word")
         n = min(len(words), SAMPLE)
         chosen = np.random.default_rng(0).choice(len(words), n, replace=False)
         sample = [words[at] for at in chosen]
@@ -111,7 +113,7 @@ class Plan(NamedTuple):
 
     @property
     def _per_dim(self) -> int:
-        return 4 * max(4 * self.shared + 3 * self.words, self.vectors + 5 * self.words)
+        return bytes_per_dim(self.words, self.shared, self.vectors)
 
     @property
     def _kept(self) -> int:

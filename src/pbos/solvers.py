@@ -236,20 +236,20 @@ class Ridge:
         if device is not None:
             solution = self._solve_on(device, targets, lam, tolerance, max_iterations, own, on_slice)
             return solution if only is None else replace(solution, vectors=solution.vectors[only])
-        bytes_per_dim = 4 * max(4 * self._n_shared + 3 * self._order.size, self._n_rows.size + 5 * self._order.size)
+        needed = bytes_per_dim(self._order.size, self._n_shared, self._n_rows.size)
         most, stop = FEW // 2, (max_iterations, tolerance)
         if dims > FEW and iterations is None:
             probe = work.keep("probe", projected(targets, projection(dims, PROBE, 0)))
             few = self.solve(probe, lam, tolerance=tolerance, max_iterations=max_iterations, pool=pool)
             iterations = few.report["iterations"]
         if dims > FEW and iterations is not None:
-            most, stop = max(FEW // 2, min(SLICE, pool.memory // bytes_per_dim)), (iterations, 0.0)
+            most, stop = max(FEW // 2, min(SLICE, pool.memory // needed)), (iterations, 0.0)
         n_slices = 2 * -(-dims // (2 * most))  # an even number, like most numbers of cores
         bounds = np.linspace(0, dims, n_slices + 1).astype(int).tolist()
         slices = [slice(first, last) for first, last in itertools.pairwise(bounds) if first < last]
         extra = None if own is None else self._own(own, work)
         compute = partial(self._solve_slice, targets, lam, stop, extra, only)
-        memory = bytes_per_dim * max(some.stop - some.start for some in slices)
+        memory = needed * max(some.stop - some.start for some in slices)
         shape = self._n_rows.size if only is None else only.size, dims
         vectors, parts = filled(work, shape, slices, compute, "solve-dimensions", pool, memory, on_slice)
         left, goal = (np.concatenate([part[kind] for part in parts]).sum() for kind in ("left", "goal"))
@@ -371,6 +371,11 @@ class Ridge:
             "new_column": self._new_column,
             "factor": self._factor * self._scale,
         }
+
+
+def bytes_per_dim(n_words: int, n_shared: int, n_vectors: int) -> int:
+    """Return the memory for each dimension that is solved: of conjugate gradients, or of completing the vectors."""
+    return 4 * max(4 * n_shared + 3 * n_words, n_shared + n_vectors + 5 * n_words)
 
 
 def report_of(lam: float, iterations: int, left: float, goal: float) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import weakref
 from collections.abc import Callable
 from functools import cached_property, partial
 from pathlib import Path
@@ -131,7 +132,9 @@ class Subwords:
 
     @cached_property
     def _reader(self) -> Reader:
-        return Reader(self.spelling, self.index.alphabet.tolist(), lambda: self.word_rows, self._log_total)
+        me = weakref.proxy(self)  # or the unpacked index would stay in memory until the garbage collector comes
+        log_total = lambda word: me._log_total(word)  # noqa: E731
+        return Reader(self.spelling, self.index.alphabet.tolist(), lambda: me.word_rows, log_total)
 
     def read(self, words: list[str]) -> list[str]:
         """Return words as the model knows them; see `Reader`."""

@@ -188,7 +188,7 @@ def fit(examples: Examples, run: Run) -> Result:
         index = kept_index(run.work, "counted", lambda: make_index(counted_words(table, words, recipe), codes, run))
         system = make_system(index, words, codes, targets, table.of_words(words), run)
     if recipe.max_vectors is not None and system.weights.n_columns > recipe.max_vectors:
-        with progress_bar("selecting subwords", None, progress):
+        with progress_bar("selecting subwords", None, progress), one_blas_thread():
             index = most_important(system.index, importances(system, run), recipe.max_vectors)
             system = make_system(index, words, codes, targets, system.counts, run)
     with one_blas_thread():

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from numpy.lib.format import dtype_to_descr, write_array_header_1_0
 
 from pbos.errors import InputError
-from pbos.files import lock, reserve, sibling, write_whole
+from pbos.files import errors_about, lock, reserve, sibling, sync, write_whole
 from pbos.pools import Pool
 
 Array = npt.NDArray[Any]
@@ -32,9 +32,15 @@ class Mapped(np.ndarray):
     """
 
     path: str | None = None
+    is_new = False  # filled here: other machines may not see that yet
 
     def __reduce__(self) -> Any:
-        return np.asarray(self).__reduce__() if self.path is None else (mapped, (self.path, self.flags.writeable))
+        if self.path is None:
+            return np.asarray(self).__reduce__()
+        if self.is_new:
+            sync(Path(self.path))
+            self.is_new = False
+        return mapped, (self.path, self.flags.writeable)
 
 
 def mapped(path: str | Path, writeable: bool = True) -> Mapped:
@@ -77,7 +83,9 @@ class Workspace:
             write_array_header_1_0(stream, header)
             stream.flush()
             reserve(stream, stream.tell() + kind.itemsize * math.prod(shape))
-        return mapped(path)
+        array = mapped(path)
+        array.is_new = True
+        return array
 
     def keep(self, name: str, array: Array) -> Array:
         """Return an array that is in a file, complete, if there is a folder."""
@@ -85,9 +93,12 @@ class Workspace:
             return array
         path = self.path(name)
         temporary = sibling(path)
-        with temporary.open("xb") as stream:
-            np.save(stream, array)
-        temporary.replace(path)
+        try:
+            with errors_about(path), temporary.open("xb") as stream:
+                np.save(stream, array)
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
         return mapped(path, array.flags.writeable)
 
     def forget(self, array: Array) -> None:
@@ -104,6 +115,8 @@ class Workspace:
             found = compute()
             arrays = {key for key, value in found.items() if isinstance(value, np.ndarray)}
             places = {key: Path(self.keep(f"{name}.{key}", found[key]).path).name for key in arrays}  # type: ignore[attr-defined]
+            for file in places.values():
+                sync(self.folder / file)  # before there is a record of it
             plain = {key: value for key, value in found.items() if key not in arrays}
             with write_whole(record) as stream:
                 stream.write(json.dumps({"arrays": places, "plain": plain}).encode())
