@@ -25,6 +25,14 @@ def rows_of(matrix: Any, rows: Any) -> FloatMatrix:
     return np.ascontiguousarray(matrix[rows], np.float32)
 
 
+def row_lengths(matrix: FloatMatrix) -> npt.NDArray[np.float32]:
+    """Return the lengths of rows, without a copy of the matrix, which NumPy would make."""
+    found = np.empty(len(matrix), np.float32)
+    for some in blocks(len(matrix)):
+        found[some] = np.linalg.norm(matrix[some], axis=1)
+    return found
+
+
 def unit_rows(vectors: FloatMatrix, near_zero: float = NEAR_ZERO) -> FloatMatrix:
     """Scale rows to length 1; rows no longer than near_zero become zero."""
     norms = np.linalg.norm(vectors, axis=1, keepdims=True)

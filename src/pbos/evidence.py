@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pbos.arrays import FloatMatrix, blocks, rows_of
+from pbos.arrays import FloatMatrix, blocks, row_lengths, rows_of
 from pbos.confidence import Confidence
 from pbos.kernels import columns
 from pbos.pools import Pool, Threads
@@ -85,7 +85,7 @@ def unfitted(
     evidence[:, 6] = n_words <= FEW
     empty = np.zeros(0, np.float32)
     unscaled = Confidence(evidence, mean, np.array([scale], np.float32), empty, empty, empty, empty)
-    return with_lengths(unscaled, np.linalg.norm(vectors, axis=1))
+    return with_lengths(unscaled, row_lengths(vectors))
 
 
 def with_lengths(confidence: Confidence, lengths: npt.NDArray[np.float32]) -> Confidence:

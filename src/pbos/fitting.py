@@ -250,10 +250,13 @@ def calibrate(
     kept = kept._replace(targets=run.work.keep("calibration.targets", projected(kept.targets, directions)))
     reliability = kept.reliabilities(choice.share)
     ridge = Ridge(kept.weights, penalty, reliability, kept.some, run.work)
-    solution = ridge.solve(kept.targets, choice.lam, iterations=choice.iterations, pool=run.pool, device=run.device)
+    work = run.work.inner("calibration")
+    options: dict[str, Any] = {"iterations": choice.iterations, "pool": run.pool, "device": run.device}
+    found = ridge.solve(kept.targets, choice.lam, work=work, **options).vectors
+    vectors = found if isinstance(found, np.ndarray) else found.joined(work)
     evidence = unfitted(
         kept,
-        solution.vectors,
+        vectors,
         lam=choice.lam,
         penalty=penalty,
         reliability=reliability,
@@ -262,8 +265,8 @@ def calibrate(
         device=run.device,
         work=run.work,
     )
-    vectors = SubwordVectors.of(solution.vectors)
-    subwords = Subwords(index, run.preset, vectors.lengths, packed)
-    features = subwords.features(words, vectors, evidence, run.threads)
-    composed = held_out.weights.composed(solution.vectors)
+    stored = SubwordVectors.of(vectors)
+    subwords = Subwords(index, run.preset, stored.lengths, packed)
+    features = subwords.features(words, stored, evidence, run.threads)
+    composed = held_out.weights.composed(vectors)
     return evidence.fitted(features, row_cosines(composed, projected(held_out.targets, directions)))

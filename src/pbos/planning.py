@@ -168,7 +168,8 @@ class Plan(NamedTuple):
 
     def disk(self) -> int:
         """The size of these files, without the model."""
-        return 4 * self.dims * (self.vectors + self.words) + 3 * PER_WEIGHT * self.weights if self.spills else 0
+        matrices = 4 * (self.dims + SEARCHED) * (self.vectors + self.words)
+        return matrices + 3 * PER_WEIGHT * self.weights if self.spills else 0
 
     def seconds(self) -> float:
         """The time, roughly."""

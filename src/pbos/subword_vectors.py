@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pbos.arrays import FloatMatrix
+from pbos.arrays import FloatMatrix, row_lengths
 from pbos.errors import InputError
 from pbos.settings import DTYPES, check_choice
 
@@ -48,7 +48,7 @@ class SubwordVectors:
     @classmethod
     def of(cls, vectors: FloatMatrix) -> SubwordVectors:
         """Store vectors as float32, with their lengths."""
-        return cls(vectors, norms=np.linalg.norm(vectors, axis=1).astype(np.float32))
+        return cls(vectors, norms=row_lengths(vectors))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return SubwordVectors, (self.values, self.scales, self.norms)

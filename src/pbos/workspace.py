@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib.format import dtype_to_descr, write_array_header_1_0
 
+from pbos.arrays import blocks
 from pbos.errors import InputError
 from pbos.files import errors_about, lock, reserve, sibling, sync, write_whole
 from pbos.pools import Pool
@@ -162,6 +163,13 @@ class Slices:
 
     def __getitem__(self, rows: Any) -> Array:
         return np.concatenate([part[rows] for part in self.parts], axis=1)
+
+    def joined(self, work: Workspace) -> Array:
+        """Return the matrix as one array."""
+        whole = work.empty("joined", self.shape, np.float32)
+        for some in blocks(self.shape[0]):
+            whole[some] = self[some]
+        return whole
 
 
 def filled(
