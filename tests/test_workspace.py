@@ -19,7 +19,7 @@ from pbos import InputError
 from pbos.files import lock
 from pbos.planning import Plan
 from pbos.pools import Threads
-from pbos.settings import PRESETS
+from pbos.settings import PRESETS, Preset
 from pbos.subwords import Subwords
 from pbos.text import pack_strings
 from pbos.workspace import Mapped, Slices, Workspace, filled
@@ -308,6 +308,16 @@ def test_the_plan_of_few_words_is_exact():
     model = pbos.train(samples.english_vectors(2000, 10))
     plan = Plan.of(words, 10, PRESETS["default"])
     assert plan.vectors == pytest.approx(len(model.subword_vectors), rel=0.3)
+
+
+def test_the_plan_of_sgd_has_its_weights_in_memory():
+    words = samples.english_vectors(2000, 1).words
+    ridge, sgd, unit = (
+        Plan.of(words, 100, Preset.named(name, settings), memory=1 << 30)
+        for name, settings in (("pbos", {"solver": "ridge"}), ("pbos", {}), ("pbos-n", {}))
+    )
+    assert sgd.in_files - ridge.in_files >= 2 * 8 * sgd.weights
+    assert unit.in_files - sgd.in_files >= 4 * 100 * (2 * unit.vectors + 2000)
 
 
 def test_no_words():

@@ -63,6 +63,7 @@ class Plan(NamedTuple):
         vectors: How many vectors the model has.
         threads: How many threads work.
         memory: The most memory to use; None for no limit.
+        fixed: What SGD has in memory besides: the weights twice, and for unit vectors all dimensions.
     """
 
     words: int
@@ -73,6 +74,7 @@ class Plan(NamedTuple):
     vectors: int
     threads: int
     memory: int | None
+    fixed: int = 0
 
     @classmethod
     def of(
@@ -99,7 +101,10 @@ class Plan(NamedTuple):
         if recipe.merge:  # many subwords have the same words; a word has about two vectors of its own
             shared = int(0.75 * shared)
             vectors, weights = shared + 2 * len(words), int(0.85 * weights)
-        return cls(len(words), dims, subwords, weights, shared, vectors, thread_count(threads), memory)
+        fixed = 2 * PER_WEIGHT * weights if recipe.solver == "sgd" else 0
+        if recipe.unit_length:
+            fixed += 4 * dims * (2 * vectors + len(words))
+        return cls(len(words), dims, subwords, weights, shared, vectors, thread_count(threads), memory, fixed)
 
     @staticmethod
     def _counted(words: list[str], recipe: Preset) -> tuple[int, int]:
@@ -118,7 +123,7 @@ class Plan(NamedTuple):
     @property
     def _kept(self) -> int:
         """The memory for words and their index, while dimensions are solved."""
-        return BASE + PER_WORD * self.words + PER_INDEXED * self.subwords
+        return BASE + PER_WORD * self.words + PER_INDEXED * self.subwords + self.fixed
 
     @property
     def for_slices(self) -> int:

@@ -84,6 +84,11 @@ def sgd(
     """
     pool, work = pool or Threads(), work or Workspace()
     dims = targets.shape[1]
+
+    def needed(lines: int, n_columns: int) -> int:
+        """Return the memory for a slice of so many cache lines of each vector."""
+        return lines * LINE * (n_columns + weights.n_columns + 2 * len(weights))
+
     if unit_length:
         matrix = weights.indptr, weights.indices, weights.data
         n_columns = n_shared = weights.n_columns
@@ -93,8 +98,7 @@ def sgd(
         *matrix, n_columns, n_shared, new_column, factor = columns.merge_private_columns(
             *columns.without_negligible(weights.indptr, weights.indices, weights.data), weights.n_columns
         )
-        bytes_per_line = LINE * (n_columns + weights.n_columns + 2 * len(weights))
-        slices = slices_of(dims, pool.size, pool.memory // bytes_per_line)
+        slices = slices_of(dims, pool.size, pool.memory // needed(1, n_columns))
     arrays: list[npt.NDArray[Any]] = [*matrix, new_column, factor]
     indptr, indices, data, new_column, factor = (work.keep(f"sgd.{at}", array) for at, array in enumerate(arrays))
 
@@ -115,7 +119,8 @@ def sgd(
         return {"vectors": vectors, "losses": losses}
 
     shape = weights.n_columns, dims
-    vectors, parts = filled(work, shape, slices, train_slice, "train-dimensions", pool, 0, on_slice)
+    memory = needed(max(-(-(some.stop - some.start) // LINE_FLOATS) for some in slices), n_columns)
+    vectors, parts = filled(work, shape, slices, train_slice, "train-dimensions", pool, memory, on_slice)
     losses = np.concatenate([np.reshape(part["losses"], (epochs, -1)) for part in parts], axis=1)
     means = (losses.sum(axis=1) / max(targets.size, 1)).tolist()
     if not np.isfinite(means[-1]):
