@@ -88,7 +88,7 @@ def draw(tasks: list[dict], title: str) -> None:
 
 def main() -> None:
     """Measure and draw."""
-    from distributed import Client, LocalCluster
+    from distributed import Client, LocalCluster, get_task_stream
 
     import pbos
 
@@ -123,9 +123,9 @@ def main() -> None:
         compare("train 30,000 words x 300", lambda *where: train(30_000, *where), client, folder)
         compare("train 100,000 words x 300", lambda *where: train(100_000, *where), client, folder)
         shutil.rmtree(folder / "dask")
-        before = time.time()
-        train(100_000, folder / "dask", client)
-        draw(client.get_task_stream(start=before), f"training on 100,000 words x 300, {WORKERS} workers")
+        with get_task_stream(client) as tasks:
+            train(100_000, folder / "dask", client)
+        draw(tasks.data, f"training on 100,000 words x 300, {WORKERS} workers")
 
 
 if __name__ == "__main__":
