@@ -265,9 +265,8 @@ class Ridge:
         matrix = self._weights.indptr, self._weights.indices, self._weights.data, self._order
         factor = self._factor * self._scale
         *found, shared = columns.own_columns(*matrix, own.whole, self._n_rows, LEAST_WEIGHT, factor)
-        shares = np.where(
-            shared, np.float32(own.share), np.float32(1)
-        )  # a word that shares nothing gets its own vector
+        # A word that shares nothing with others gets its own vector.
+        shares = np.where(shared, np.float32(own.share), np.float32(1))
         return tuple(work.keep(f"own.{at}", array) for at, array in enumerate((*found, shares)))
 
     def _solve_slice(

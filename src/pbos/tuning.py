@@ -148,6 +148,7 @@ def choose(
         return Ridge(kept.weights, penalty, kept.reliabilities(share), kept.some, work)
 
     needed, columns = np.unique(held_out.weights.indices, return_inverse=True)
+    needed = work.keep("tuning.columns", needed)  # so that they are not sent with every slice
     weights = replace(held_out.weights, indices=columns.astype(np.int32), n_columns=needed.size)
     iterations: dict[tuple[float, float | None], int] = {}
 
