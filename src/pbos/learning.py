@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import os
-import shutil
 import tempfile
 from dataclasses import asdict
 from os import PathLike
@@ -19,7 +18,7 @@ from pbos.corpus.sources import Source, source_of
 from pbos.corpus.vectors import n_steps, word_vectors
 from pbos.counts import WordCounts
 from pbos.errors import InputError, whole_number
-from pbos.files import absolute, check_target, is_remote, local
+from pbos.files import absolute, check_target, is_remote, local, real, remove, sweep
 from pbos.model import Model
 from pbos.planning import memory_size
 from pbos.pools import pool_of
@@ -102,8 +101,8 @@ def count(
         del found  # before its folder is removed
     if output is not None:
         counts.write(output)
-    if cooccurrences is None:
-        shutil.rmtree(folder, ignore_errors=True)
+    if kept is not None and cooccurrences is None:
+        remove(folder)
     return counts
 
 
@@ -273,7 +272,9 @@ def counted(
     progress: bool | None,
 ) -> Cooccurrences:
     """Return the co-occurrences of a text, from the folder where they are kept."""
+    folder = real(folder)
     parts = folder.with_name(f"{folder.name}.parts")
+    sweep(folder.parent, folder.name)
     if parts.exists() and not resume:
         raise InputError(f"{parts} is left from an interrupted call; resume it, or remove the folder")
     known = Cooccurrences.load(folder).counting if folder.exists() else None
