@@ -371,9 +371,7 @@ def write_whole(path: PathLike) -> Iterator[BinaryIO]:
         return
     given, target = local(path), real(path)
     if is_standing(given):
-        with errors_about(given):
-            opened = open_standing(given)
-        with opened as raw, compressed(raw, given.suffix) as stream:
+        with errors_about(given, given), open_standing(given) as raw, compressed(raw, given.suffix) as stream:
             yield stream
         return
     with hidden(target) as temporary:

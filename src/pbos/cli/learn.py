@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from pbos.cli import Interrupted
 from pbos.cli.common import SchedulerOption, ThreadsOption, note, one_of, prepare, with_settings
 from pbos.cli.files import OutputOption, solver_facts
 from pbos.errors import InputError, PbosError
@@ -188,7 +189,7 @@ def resumable(folder: Path) -> Iterator[None]:
     before = folder.exists()
     try:
         yield
-    except (PbosError, KeyboardInterrupt):
+    except (PbosError, OSError, Interrupted):
         if not before and (folder.exists() or folder.with_name(f"{folder.name}.parts").exists()):
             note(f"what was counted is in {folder}*; to go on, use --resume, or else remove it")
         raise
