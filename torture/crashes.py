@@ -190,27 +190,37 @@ def check_sentence(ended: Ended, what: str) -> None:
 
 
 def kills(place: Bench, seconds: float, seed: int, cases: int | None = None) -> dict[str, int]:
-    """SIGKILL, before an operation on files or at any time."""
+    """SIGKILL, before an operation on files or at any time, up to four times in a row."""
     report: Counter[str] = Counter()
     for number in rounds(seconds, cases):
         job = place.jobs[number % len(place.jobs)]
         with case("kills", seed, number, job) as numbers:
-            before, work = numbers.choice((None, "a")), place.emptied()
+            before, work, state = numbers.choice((None, "a")), place.emptied(), "old"
             place.put_before(job, before, work)
-            if numbers.random() < 0.7:
-                at = numbers.randrange(place.events[job] + 1)
-                ended = place.start(job, work, partial(at_file_event, at, work, die)).wait()
-            else:
-                child = place.start(job, work, lambda: None)
-                time.sleep(numbers.uniform(0, place.seconds[job]))
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(child.pid, signal.SIGKILL)
-                ended = child.wait()
-            if ended.code not in (0, -signal.SIGKILL):
-                raise Failure(f"the child ended with {ended}")
-            report[f"{job}: {place.check(job, before, work)} after {'a kill' if ended.code else 'its end'}"] += 1
+            for _ in range(numbers.randint(1, 4)):
+                if state == "old":
+                    ended = killed(place, job, work, numbers)
+                    state = place.check(job, before, work)
+                    report[f"{job}: {state} after {'a kill' if ended.code else 'its end'}"] += 1
             place.check_again(job, work)
     return dict(sorted(report.items()))
+
+
+def killed(place: Bench, job: str, work: Path, numbers: random.Random) -> Ended:
+    """Start a job and kill it, if it does not end before."""
+    more = ["--resume"] if job in ("learn", "count") else []
+    if numbers.random() < 0.7:
+        at = numbers.randrange(place.events[job] + 1)
+        child = place.start(job, work, partial(at_file_event, at, work, die), "b", *more)
+    else:
+        child = place.start(job, work, lambda: None, "b", *more)
+        time.sleep(numbers.uniform(0, place.seconds[job]))
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(child.pid, signal.SIGKILL)
+    ended = child.wait()
+    if ended.code not in (0, -signal.SIGKILL):
+        raise Failure(f"the child ended with {ended}")
+    return ended
 
 
 def failures(place: Bench, seconds: float, seed: int, cases: int | None = None) -> dict[str, int]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import inspect
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from os import PathLike
 from pathlib import Path
@@ -86,8 +88,7 @@ def count(
     check_places(output, kept and absolute(kept))
     if output is not None and not is_remote(output) and local(output).is_dir():
         raise InputError(f"{output} is a folder, not a file to write counts to")
-    with tempfile.TemporaryDirectory(prefix="pbos-") as scratch:
-        folder = absolute(kept or Path(scratch, "words"))
+    with folder_for(kept) as folder:
         source = source_of(text, column)
         counting = counting_of(source, pretokenized, lowercase, window if cooccurrences else None)
         found = counted(
@@ -181,7 +182,7 @@ def learn(
         check_writable(output)
     if isinstance(text, (str, PathLike)) and not is_remote(text) and local(text).is_dir():
         text = Cooccurrences.load(text)
-    with tempfile.TemporaryDirectory(prefix="pbos-") as scratch:
+    with folder_for(cooccurrences) as folder:
         if isinstance(text, Cooccurrences):
             pairs = text
         else:
@@ -191,7 +192,7 @@ def learn(
             pairs = counted(
                 source,
                 counting_of(source, pretokenized, lowercase, window, seed),
-                absolute(cooccurrences or Path(scratch, "cooccurrences")),
+                folder,
                 add,
                 resume,
                 threads=threads,
@@ -224,6 +225,16 @@ def learn(
         options |= {"output": output, "memory": most, "scheduler": scheduler}
     learning = {**report, "min_count": min_count, "max_words": max_words}
     return train(table, frequencies, dtype=dtype, keep_targets=keep_targets, info={"learning": learning}, **options)
+
+
+@contextmanager
+def folder_for(kept: str | PathLike[str] | None) -> Iterator[Path]:
+    """Yield the folder for what is counted: the one that is asked for, or a temporary one."""
+    if kept is not None:
+        yield absolute(kept)
+        return
+    with tempfile.TemporaryDirectory(prefix="pbos-") as scratch:
+        yield Path(scratch, "counted")
 
 
 def check_folder(place: str, folder: str | PathLike[str] | None, **wanted: bool) -> None:
