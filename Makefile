@@ -11,7 +11,7 @@ demo: .venv/base  ## explain one word with the included English model
 	@printf '\n$$ echo unfriendliest | pbos embed | cut -c -72\n' && echo unfriendliest | $(BIN)/pbos embed | cut -c -72
 
 test: .venv/dev  ## run all tests, or those of a TIER: core, adapters or slow
-	$(BIN)/python -m pytest --numprocesses auto --dist loadfile $(if $(TIER),-m $(TIER))
+	$(BIN)/python -m pytest --numprocesses auto --dist loadfile --max-worker-restart 0 $(if $(TIER),-m $(TIER))
 
 test-core:  ## run the tests that need neither extras nor private data (under a minute)
 	$(MAKE) test TIER=core

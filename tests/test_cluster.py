@@ -141,6 +141,19 @@ def test_workers_come_and_go(local, workers, tmp_path):
     assert workers.map("slow", functools.partial(slow, tmp_path), range(100), on_done) == list(range(100))
 
 
+def test_results_that_are_lost_with_their_workers_are_made_again(client, workers):
+    pids = list(client.run(os.getpid).values())
+
+    def on_done(result):
+        if pids:
+            time.sleep(0.5)  # until the other parts are done too
+            while pids:
+                os.kill(pids.pop(), signal.SIGKILL)
+            time.sleep(0.5)  # until the scheduler knows
+
+    assert workers.map("square", square, range(8), on_done) == [number * number for number in range(8)]
+
+
 def test_a_part_that_kills_its_workers(workers, capfd):
     with pytest.raises(ClusterError, match="workers were lost again and again during dangerous; they may need more"):
         workers.map("dangerous", killed_always, [1])

@@ -81,12 +81,8 @@ class Workers:
             # As bytes, because the scheduler unpickles objects too, and may not have the files that arrays are in.
             run = partial(attempt, dumps(function))
             futures = self.client.map(run, [dumps(item) for item in items], key=keys, retries=RETRIES, pure=False)
-            done = as_completed(futures, loop=self.client.loop, with_results=True, raise_errors=False)
-            for future, result in done:
-                if future.status == "error":
-                    raise failure(stage, result[1])
-                if future.status != "finished":
-                    raise self._lost(stage)
+            for future in as_completed(futures, loop=self.client.loop):
+                result = self._result(stage, future)
                 if isinstance(result, PbosError):
                     raise result
                 found[future.key] = result
@@ -98,6 +94,13 @@ class Workers:
             elif isinstance(error, Exception) and not isinstance(error, PbosError):
                 raise self._lost(stage) from None
             raise
+
+    def _result(self, stage: str, future: Any) -> Any:
+        """Fetch the result of a part; if its worker has gone with it, wait until another worker has made it again."""
+        try:
+            return future.result()
+        except Exception as error:
+            raise (failure(stage, error) if future.status == "error" else self._lost(stage)) from None
 
     def _lost(self, stage: str) -> ClusterError:
         return ClusterError(
