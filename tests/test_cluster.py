@@ -1,6 +1,7 @@
 """Parts of a job on the workers of a Dask cluster: results and errors are those of a plain loop, whatever is lost."""
 
 import functools
+import gc
 import os
 import pickle
 import signal
@@ -18,16 +19,15 @@ from pbos.pools import Threads, pool_of
 
 
 @pytest.fixture(scope="module")
-def local():
-    """A cluster of two worker processes."""
-    with LocalCluster(n_workers=2, **cluster.LOCAL) as local:
-        yield local
-
-
-@pytest.fixture(scope="module")
-def client(local):
-    with Client(local) as client:
+def client():
+    """The client of two worker processes."""
+    with cluster.started(n_workers=2) as client:
         yield client
+
+
+@pytest.fixture
+def local(client):
+    return client.cluster
 
 
 @pytest.fixture
@@ -160,16 +160,15 @@ def test_a_part_that_kills_its_workers(workers, capfd):
     assert capfd.readouterr().err == ""
 
 
-def test_an_interruption_cancels_what_has_not_begun(workers, tmp_path):
+def test_an_interruption_cancels_what_has_not_begun(client, workers, tmp_path):
     def on_done(number):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         workers.map("slow", functools.partial(slow, tmp_path), range(200), on_done)
-    time.sleep(0.2)
-    begun = len(list(tmp_path.iterdir()))
-    time.sleep(0.2)
-    assert len(list(tmp_path.iterdir())) == begun < 100
+    while any(client.processing().values()):
+        time.sleep(0.1)
+    assert len(list(tmp_path.iterdir())) < 100
 
 
 # -- errors ------------------------------------------------------------------------------------------------------------
@@ -216,6 +215,7 @@ def test_no_scheduler_and_no_workers(monkeypatch, capfd):
     for address in ("tcp://127.0.0.1:1", "nonsense:::"):
         with pytest.raises(ClusterError, match=f"no Dask scheduler answers at {address} .*; start one, or use local"):
             connect(address).__enter__()
+        assert not [kept for kept in gc.get_objects() if isinstance(kept, Client) and kept.status == "connecting"]
     none = pytest.raises(ClusterError, match=r"the scheduler at \S+ has no workers; start some with: dask worker")
     with LocalCluster(n_workers=0, dashboard_address="127.0.0.1:0") as empty, none:
         connect(empty.scheduler_address).__enter__()
