@@ -46,6 +46,7 @@ NEEDS = {  # the tier `adapters`: files, or folders, and the modules without whi
     "tests/test_gpu.py": "torch",
     "tests/test_learn_table.py": "matplotlib rapidfuzz scipy sklearn torch",
     "tests/test_neural.py": "torch",
+    "tests/test_packaging.py": "hatchling",
     "tests/test_page.py": "fastapi playwright uvicorn",
     "tests/test_real_data.py": "matplotlib rapidfuzz scipy sklearn spacy torch",
     "tests/test_real_tables.py": "matplotlib rapidfuzz scipy sklearn torch",
