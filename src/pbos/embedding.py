@@ -19,6 +19,7 @@ from pbos.errors import InputError
 from pbos.files import (
     check_target,
     decoded_lines,
+    discard,
     everywhere,
     exists,
     hidden,
@@ -29,7 +30,6 @@ from pbos.files import (
     names_in,
     open_bytes,
     size_of,
-    sweep,
     write_whole,
 )
 from pbos.model import ENGLISH, Model
@@ -219,9 +219,10 @@ def begin(folder: str, job: dict[str, Any]) -> None:
 
 
 def finish(folder: str) -> None:
-    """Mark a folder as complete, and remove what killed workers have left."""
+    """Mark a folder as complete, and remove what lost workers have left, or still write."""
     if not is_remote(folder):
-        sweep(Path(folder))
+        for rest in Path(folder).glob(".part-*.tmp"):
+            discard(rest)
     with write_whole(f"{folder}/{SUCCESS}"):
         pass
 
