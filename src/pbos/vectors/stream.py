@@ -12,7 +12,7 @@ from typing import BinaryIO, NamedTuple, cast
 import numpy as np
 import numpy.typing as npt
 
-from pbos.arrays import FloatMatrix
+from pbos.arrays import MAX_DIMS, FloatMatrix
 from pbos.errors import FormatError
 from pbos.files import BOM, PathLike, reserve
 from pbos.progress import Advance
@@ -20,7 +20,6 @@ from pbos.vectors.rows import Rows
 
 BLOCK = 1 << 21  # bytes read at a time: more than the sample needs, and few enough to stay in the cache
 SAMPLE = 100  # lines inspected to detect the format
-MAX_DIMS = 1_000_000
 
 HEADER = re.compile(rb"[ \t\r\n]*(\d{1,20})[ \t]+(\d{1,20})[ \t\r]*(?:\n|\Z)")
 TOKEN = re.compile(rb"[^ \t]+")
