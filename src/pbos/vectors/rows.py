@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -24,7 +25,7 @@ def damage_in(path: PathLike, problem: str) -> Iterator[None]:
     except (PbosError, MemoryError):
         raise
     except Exception as error:
-        if isinstance(error, OSError) and error.errno is not None:  # the disk, not the content
+        if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):  # the disk, not the content
             raise
         raise FormatError(f"{path}: {problem} ({error}); copy or download it again") from error
 

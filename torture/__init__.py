@@ -1,0 +1,1 @@
+"""Attacks on pbos that take long; `python -m torture` runs them. Not part of the package."""
