@@ -1,1 +1,1 @@
-"""Attacks on pbos that take long; `python -m torture` runs them. Not part of the package."""
+"""Long attacks on pbos: hostile files and words, kills, many users at once. `make torture` runs them."""

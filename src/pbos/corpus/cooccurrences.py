@@ -134,10 +134,11 @@ class Cooccurrences:
         with errors_of(folder):
             words = folder / "words.txt"
             coded = np.memmap(words, np.uint8, "r") if words.stat().st_size else np.zeros(0, np.uint8)
-            arrays = [np.lib.format.open_memmap(folder / f"{name}.npy", mode="r") for name in ARRAYS]
+            arrays: Any = [np.lib.format.open_memmap(folder / f"{name}.npy", mode="r") for name in ARRAYS]
             if [(array.ndim, array.dtype) for array in arrays] != [(1, np.dtype(dtype)) for dtype in ARRAYS.values()]:
                 raise ValueError("arrays of other types or shapes")
-            loaded = cls(coded, *arrays, counting, blocks)
+            counts, indptr, indices, data = arrays
+            loaded = cls(coded, counts, indptr, indices, data, counting, blocks)
         if not loaded.fits():
             raise FormatError(f"{folder}: its files do not belong together; count again")
         return loaded
