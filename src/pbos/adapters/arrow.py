@@ -379,9 +379,9 @@ def open_table(path: str | PathLike[str], groups: range | None = None) -> Iterat
 def validated(batch: Any) -> Any:
     """Return a batch of a file; raise ArrowInvalid if it is damaged, or pyarrow could read outside of its data."""
     batch.validate(full=True)
-    for field, column in zip(batch.schema, batch.columns, strict=True):
-        if column.null_count and not field.nullable:
-            raise pa.ArrowInvalid(f"the column {field.name} has missing values, which its type forbids")
+    for one, column in zip(batch.schema, batch.columns, strict=True):
+        if column.null_count and not one.nullable:
+            raise pa.ArrowInvalid(f"the column {one.name} has missing values, which its type forbids")
     return batch
 
 
