@@ -1,12 +1,8 @@
 """A quick cut of the attacks on readers and models in `torture`."""
 
 import random
-import sys
-from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from torture import damage, fuzz
 
