@@ -31,6 +31,7 @@ from pbos.files import (
     local,
     names_in,
     open_bytes,
+    real,
     reserve,
     url_of,
     write_whole_folder,
@@ -209,7 +210,7 @@ def check_checksums(folder: Path, mapped: Mapped, config: dict[str, Any], verify
 
 def target_of(path: PathLike) -> PathLike:
     """Return where to save a model: a URL as it is, and of a path what links lead to."""
-    return path if is_remote(path) else Path(os.path.realpath(local(path).expanduser()))
+    return path if is_remote(path) else real(os.path.expanduser(local(path)))  # noqa: PTH111 (a Path fails on ~x)
 
 
 def check_writable(path: PathLike) -> None:
