@@ -348,15 +348,15 @@ def errors_about(target: Path, temporary: Path | None = None) -> Iterator[None]:
 
 
 @contextmanager
-def hidden(target: Path) -> Iterator[Path]:
-    """Yield a new path for what will become a file or folder when it is complete.
+def hidden(target: Path, given: Path | None = None) -> Iterator[Path]:
+    """Yield a new path for what will become a file or folder when it is complete; errors name the path that was given.
 
     It is in a hidden folder next to the target, which is removed at the end. The folder is locked until then: this
     tells it from those that killed processes have left, which are removed first.
     """
     sweep(target.parent, target.name)
     folder = target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp")
-    with errors_about(target, folder), lock(folder):
+    with errors_about(given or target, folder), lock(folder):
         try:
             yield folder / NEW
         finally:
@@ -423,7 +423,7 @@ def write_whole(path: PathLike) -> Iterator[BinaryIO]:
         with errors_about(given, given), open_standing(given) as raw, compressed(raw, given.suffix) as stream:
             yield stream
         return
-    with hidden(target) as temporary:
+    with hidden(target, given) as temporary:
         with temporary.open("xb") as raw:
             with compressed(raw, given.suffix) as stream:
                 yield stream
@@ -486,7 +486,7 @@ def write_whole_folder(path: PathLike, last: str = "") -> Iterator[Path]:
             yield temporary
         return
     target = real(path)
-    with hidden(target) as temporary:
+    with hidden(target, local(path)) as temporary:
         temporary.mkdir()
         yield temporary
         for file in temporary.iterdir():
