@@ -289,6 +289,16 @@ def test_a_server_that_stops_and_comes_back(visit):
         page.get_by_role("alert").wait_for(state="hidden")
 
 
+def test_a_server_with_a_token(visit):
+    with served("--port", 0, "--token", "open+sésame") as (_, url):
+        page = visit(f"{url}/?word=higher#token=open%2Bs%C3%A9same")
+        page.wait_for_function("document.getElementById('coverage').textContent === '100%'")
+        assert "token" not in page.url  # so that copied links do not contain it
+        page.goto(f"{url}/docs")
+        page.get_by_role("button", name="Try GET /model").click()
+        page.wait_for_function("document.body.textContent.includes('200 application/json')")
+
+
 def test_words_in_scripts_the_model_does_not_know(visit, url):
     page = visit(url)
     for word in (ARABIC, "東京タワー", "שלום"):

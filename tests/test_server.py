@@ -282,6 +282,7 @@ def test_bad_requests_get_one_sentence(model):
             assert set(content) == {"status", "error"} and content["status"] == status
             assert re.search(message, content["error"]), content
         assert client.post("/health").headers["Allow"] == "GET"
+        assert client.delete("/embed").headers["Allow"] == "GET, POST"
         assert client.get("/segment?word=abcdefghij&n=5").status_code == 200  # exactly at the limits
         assert client.post("/embed", json={"words": list("abc")}).status_code == 200
 

@@ -426,7 +426,12 @@ async def input_error(request: Request, error: InputError) -> Response:
 async def http_error(request: Request, error: HTTPException) -> Response:
     """Return the response for an error with a status, such as an unknown path."""
     sentence = f"{request.method} {request.url.path}: {error.detail}; see /docs"
-    return error_response(error.status_code, sentence, error.headers)
+    headers = dict(error.headers or {})
+    if error.status_code == 405:  # Starlette names only the methods of one of the functions for a path
+        path = request.url.path.removeprefix(request.scope.get("root_path", ""))
+        same = [route for route in request.app.routes if getattr(route, "path", "") == path]
+        headers["Allow"] = ", ".join(sorted({method for route in same for method in route.methods}))
+    return error_response(error.status_code, sentence, headers)
 
 
 async def validation_error(request: Request, error: RequestValidationError) -> Response:

@@ -50,7 +50,7 @@ def run(app: FastAPI, listener: socket.socket) -> None:
         app,
         http=Connection,
         ws="none",
-        log_level="error",  # not a line for every request that is not HTTP
+        log_level="critical",  # not a line for every request that is not HTTP; the gate logs failures
         server_header=False,
         backlog=BACKLOG,
         timeout_keep_alive=HEAD_SECONDS,

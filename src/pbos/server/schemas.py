@@ -81,7 +81,7 @@ class WordVector(WordWithConfidence):
 class Vectors(BaseModel):
     """The vectors of many words, in the order of the request."""
 
-    shape: tuple[int, int]
+    shape: list[int] = Field(min_length=2, max_length=2)
     vectors: list[list[float]]
 
 
@@ -123,7 +123,7 @@ class WordWithNeighbors(WordWithConfidence):
 class Similarity(BaseModel):
     """The cosine of two words; 0 if one has no vector."""
 
-    words: tuple[str, str]
+    words: list[str] = Field(min_length=2, max_length=2)
     cosine: float
 
 
