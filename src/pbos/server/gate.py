@@ -132,15 +132,14 @@ class Gate:
                 sentence = f"the body did not arrive within {self.limits.body_seconds:g} seconds"
                 raise Refusal(408, sentence, {"connection": "close"}) from None
             self.load.check()
-        gone = threading.Event()
-        _abandoned.set(gone)
-        watcher = asyncio.create_task(wait_for_the_end(receive, gone))
+        _abandoned.set(answer.gone)
+        watcher = asyncio.create_task(wait_for_the_end(receive, answer.gone))
         self.load.requests += 1
         try:
             await self.app(scope, replay(body), answer)
         finally:
             self.load.requests -= 1
-            gone.set()
+            answer.gone.set()
             watcher.cancel()
 
     async def read(self, headers: Headers, receive: Receive, answer: Answer) -> bytes:
@@ -184,11 +183,17 @@ class Gate:
 class Answer:
     """Sends the response to a request: with the headers that all have, and piece by piece.
 
-    A server that takes a piece only when the client took the last ones does not keep the rest twice.
+    A server that takes a piece only when the client took the last ones does not keep the rest twice. Others get their
+    turn between pieces.
+
+    Attributes:
+        started: Whether something was sent.
+        held: The bytes of its body and its answer in memory.
+        gone: Set when nobody waits for the answer any more.
     """
 
     def __init__(self, send: Send, load: Load) -> None:
-        self.send, self.load, self.held, self.started = send, load, 0, False
+        self.send, self.load, self.held, self.started, self.gone = send, load, 0, False, threading.Event()
 
     def hold(self, n_bytes: int) -> None:
         """Count bytes as held until the request ends."""
@@ -206,6 +211,9 @@ class Answer:
             last = len(body) - PIECE
             for first in range(0, last, PIECE):
                 await self.send({**message, "body": bytes(body[first : first + PIECE]), "more_body": True})
+                await asyncio.sleep(0)
+                if self.gone.is_set():
+                    raise Abandoned
             message = {**message, "body": bytes(body[first + PIECE :])}
         await self.send(message)
 
