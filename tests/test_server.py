@@ -322,8 +322,8 @@ def test_only_known_hosts_are_answered(model):
 
 
 def test_a_token(model):
-    client = TestClient(make_app(model, token="sésame"))
-    right = "Bearer sésame".encode()
+    client = TestClient(make_app(model, token="sesame"))
+    right = b"Bearer sesame"
     for path in ("/model", "/segment?word=a", "/nothing"):
         for wrong in (
             None,
@@ -341,6 +341,12 @@ def test_a_token(model):
     assert client.post("/embed", content=b"a" * 10_000_000).status_code == 401  # before the body is read
     for path in ("/", "/docs", "/static/page.js", "/openapi.json", "/health", "/health/live", "/health/ready"):
         assert client.get(path).status_code == 200
+
+
+@pytest.mark.parametrize("token", ["", "open sesame", "sésame", "a\nb"])
+def test_a_token_that_cannot_be_sent(model, token):
+    with pytest.raises(pbos.InputError, match="the token must be"):
+        make_app(model, token=token)
 
 
 def test_more_requests_than_the_server_takes(model):

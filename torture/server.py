@@ -25,7 +25,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-TOKEN = "one two thrëe"
+TOKEN = "one+two=three"
 FILES = 256  # descriptors of the attacked server
 SHORT = {"HEAD_SECONDS": 1, "SEND_SECONDS": 2}  # so that attacks do not take minutes
 START = """

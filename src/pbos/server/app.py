@@ -9,6 +9,7 @@ inside of `make_app`: so this module does not postpone them with `from __future_
 import asyncio
 import io
 import os
+import re
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -71,6 +72,8 @@ def make_app(
         hosts: The names in the Host header to answer for, besides localhost and addresses; None for any.
         token: What clients must send as `Authorization: Bearer TOKEN`; None to let everybody in.
     """
+    if token is not None and not re.fullmatch("[!-~]+", token):
+        raise InputError("the token must be letters, digits and signs of ASCII, without spaces; choose another")
     if model is None:
         model, name, examples, map_examples = load(), name or "English", EXAMPLES, MAP_EXAMPLES
     else:
