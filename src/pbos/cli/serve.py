@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -36,6 +37,8 @@ def serve(
       pbos serve -m my-model --port 8080
       curl 'http://127.0.0.1:8000/segment?word=unfriendliest&n=3'
     """
+    # Products of matrices in one thread each: requests share the cores, and threads of one would wait for each other.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before NumPy is imported
     from pbos.errors import MissingExtraError
 
     try:
