@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from pbos.cli import Interrupted
 from pbos.cli.common import ModelOption, load_model, note, prepare, write
 
 
@@ -44,5 +46,6 @@ def serve(
 
             if not webbrowser.open(url):
                 note("no browser found; open the address above yourself")
-        run(app, listener)
+        with suppress(Interrupted):  # uvicorn sends the signal again after it has stopped
+            run(app, listener)
         note("stopped")
