@@ -5,12 +5,7 @@ import json
 import os
 import random
 import shutil
-import signal
 import struct
-import subprocess
-import sys
-import textwrap
-import time
 from pathlib import Path
 
 import numpy as np
@@ -343,51 +338,3 @@ def test_a_failed_save_leaves_nothing(model, tmp_path, monkeypatch):
     with pytest.raises(OSError, match="disk full"):
         model.save(tmp_path / "m")
     assert list(tmp_path.iterdir()) == []
-
-
-MODELS = """
-    import sys, numpy as np, pbos
-    from pbos.cli import main
-    words = [f"word{i}" for i in range(300)]
-    vectors = [pbos.WordVectors(words, np.full((300, 16), x, np.float32)) for x in (1, 2)]
-"""
-SAVE_FOREVER = """
-    models = [pbos.train(one, preset="pbos", epochs=3) for one in vectors]
-    print("ready", flush=True)
-    while True:
-        for model in models:
-            model.save(sys.argv[1])
-"""
-TRAIN_FOREVER = """
-    for x, one in enumerate(vectors):
-        one.write(f"{sys.argv[1]}-{x}.npz")
-    print("ready", flush=True)
-    while True:
-        for x in (0, 1):
-            options = ["--preset", "pbos", "--epochs", "3"]
-            sys.argv[1:] = ["train", f"{sys.argv[-1]}-{x}.npz", *options, "-o", sys.argv[-1]]
-            try:
-                main()
-            except SystemExit:
-                pass
-"""
-
-
-@pytest.mark.parametrize(("code", "rounds"), [(SAVE_FOREVER, 16), (TRAIN_FOREVER, 8)], ids=["save", "train -o"])
-def test_killed_at_any_point_a_whole_model_is_there(code, rounds, tmp_path):
-    """SIGKILL at random moments: once there is a model, there is always a complete one, the old or the new."""
-    words = [f"word{i}" for i in range(300)]
-    given = [(words, np.full((300, 16), x, np.float32)) for x in (1, 2)]
-    whole = [pbos.train(one, preset="pbos", epochs=3).embed(words) for one in given]
-    generator = random.Random(7)
-    target = tmp_path / "m"
-    for round_number in range(rounds):
-        command = [sys.executable, "-c", textwrap.dedent(MODELS) + textwrap.dedent(code), str(target)]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-        assert process.stdout.readline() == b"ready\n"
-        time.sleep(generator.uniform(0, 0.2) if round_number else 3)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        process.stdout.close()
-        vectors = pbos.load(target).embed(words)
-        assert any(np.array_equal(vectors, one) for one in whole)

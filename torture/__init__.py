@@ -1,1 +1,1 @@
-"""Long attacks on pbos that can be repeated: `python -m torture`. Not part of the package."""
+"""Long attacks on pbos: hostile files and words, kills, many users at once. `make torture` runs them."""

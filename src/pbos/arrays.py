@@ -1,9 +1,10 @@
-"""Matrices of vectors, one per row: lengths, cosines, projections, principal components."""
+"""Matrices of vectors, one per row: lengths, cosines, projections, principal components, files."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,11 @@ BLOCK = 4096  # rows worked on at a time
 def blocks(n_rows: int) -> Iterator[slice]:
     """Yield slices of rows, `BLOCK` at a time."""
     return (slice(first, min(first + BLOCK, n_rows)) for first in range(0, n_rows, BLOCK))
+
+
+def save_array(stream: BinaryIO, array: npt.NDArray[Any]) -> None:
+    """Write an array as .npy. Unlike NumPy on a real file, this says so if the disk is full."""
+    np.save(SimpleNamespace(write=stream.write), array)
 
 
 def rows_of(matrix: Any, rows: Any) -> FloatMatrix:

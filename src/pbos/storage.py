@@ -27,6 +27,7 @@ from pbos.files import (
     local,
     names_in,
     open_bytes,
+    real,
     reserve,
     url_of,
     write_whole_folder,
@@ -155,7 +156,7 @@ def new_tensors(file: Path, shapes: dict[str, tuple[Any, tuple[int, ...]]]) -> T
 
 def target_of(path: PathLike) -> PathLike:
     """Return where to save a model: a URL as it is, and of a path what links lead to."""
-    return path if is_remote(path) else Path(os.path.realpath(local(path).expanduser()))
+    return path if is_remote(path) else real(os.path.expanduser(local(path)))  # noqa: PTH111 (a Path fails on ~x)
 
 
 def check_writable(path: PathLike) -> None:

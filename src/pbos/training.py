@@ -21,7 +21,7 @@ from pbos.confidence import Confidence
 from pbos.counts import WordCounts
 from pbos.errors import InputError, warn, whole_number
 from pbos.evidence import with_lengths
-from pbos.files import absolute, is_remote, local
+from pbos.files import absolute, is_remote, local, real
 from pbos.fitting import Run, System, make_system, solve
 from pbos.index import SubwordIndex, count_subwords
 from pbos.kernels import columns
@@ -161,7 +161,7 @@ def parts_of(output: str | PathLike[str] | None, parts: str | PathLike[str] | No
     folder = absolute(local(parts).expanduser())
     if not folder.parent.is_dir():
         raise InputError(f"cannot keep parts in {folder}: the folder {folder.parent} does not exist")
-    one, other = folder.resolve(), Path(target_of(target))
+    one, other = real(folder), Path(target_of(target))
     if one.is_relative_to(other) or other.is_relative_to(one):
         raise InputError(f"cannot keep parts in {folder}: it is removed at the end, and the model is {output}")
     return folder

@@ -168,9 +168,10 @@ def batches(items: Iterable[Item], size: int = BATCH) -> Iterator[list[Item]]:
 
 
 def note(sentence: str) -> None:
-    """Write a line to stderr."""
-    sys.stderr.write(f"pbos: {sentence}\n")
-    sys.stderr.flush()
+    """Write a line to stderr; if nobody reads it, that is no reason to stop."""
+    with suppress(OSError):
+        sys.stderr.write(f"pbos: {sentence}\n")
+        sys.stderr.flush()
 
 
 def write(line: str) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 from urllib.parse import quote
 
 import typer
 
+from pbos.cli import Interrupted
 from pbos.cli.common import ModelOption, load_model, note, prepare, write
 
 
@@ -60,5 +62,6 @@ def serve(
 
             if not webbrowser.open(url if token is None else f"{url}#token={quote(token)}"):
                 note("no browser found; open the address above yourself")
-        run(app, listener)
+        with suppress(Interrupted):  # uvicorn sends the signal again after it has stopped
+            run(app, listener)
         note("stopped")

@@ -207,7 +207,7 @@ def merge(parts: list[Cooccurrences], path: PathLike, threads: int | None = None
                 n_entries += data.size
         for writer in writers.values():
             writer.close()
-        words.tofile(folder / "words.txt")
+        (folder / "words.txt").write_bytes(words.data)
         blocks = [block for part in parts for block in part.blocks]
         info = {"format": FORMAT, "counting": asdict(parts[0].counting), "blocks": blocks}
         (folder / "info.json").write_text(json.dumps(info, indent=1) + "\n", "utf-8")

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from pbos.arrays import FloatMatrix
+from pbos.arrays import FloatMatrix, save_array
 from pbos.errors import FormatError, InputError
-from pbos.files import BOM, PathLike, is_remote, local, names_in, write_whole_folder
+from pbos.files import BOM, PathLike, is_remote, local, names_in, real, write_whole_folder
 from pbos.vectors.rows import Rows
 
 FILES = ("words.txt", "vectors.npy")
@@ -43,7 +43,7 @@ def read_folder(folder: Path, limit: int | None) -> Rows:
 
 def write_folder(path: PathLike, words: list[str], matrix: FloatMatrix) -> None:
     """Write a folder. It may replace a folder of vectors, but nothing else."""
-    target = path if is_remote(path) else local(path).resolve()
+    target = path if is_remote(path) else real(path)
     if isinstance(target, Path) and target.exists() and not target.is_dir():
         raise InputError(f"{target}: this is a file, so no folder can be written here; choose another name")
     if not names_in(target) <= set(FILES):
@@ -51,4 +51,5 @@ def write_folder(path: PathLike, words: list[str], matrix: FloatMatrix) -> None:
     with write_whole_folder(target, last="words.txt") as fresh:
         with (fresh / "words.txt").open("wb") as stream:
             stream.writelines(f"{word}\n".encode() for word in words)
-        np.save(fresh / "vectors.npy", matrix)
+        with (fresh / "vectors.npy").open("wb") as stream:
+            save_array(stream, matrix)
