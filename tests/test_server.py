@@ -368,6 +368,21 @@ def test_more_requests_than_the_server_takes(model):
         assert client.get("/segment?word=a").status_code == 200
 
 
+def test_long_requests_count_more(model):
+    waiting = Waiting(*model.__reduce__()[1])
+    waiting.started, waiting.go_on = threading.Event(), threading.Event()
+    with TestClient(make_app(waiting, limits=Limits(requests=3))) as client:
+        body = b'{"words": ["slow"]}' + b" " * 20_000
+        ask = {"content": body, "headers": {"Content-Type": "application/json"}}
+        slow = threading.Thread(target=lambda: client.post("/segment", **ask))
+        slow.start()
+        assert waiting.started.wait(60)
+        assert client.get("/segment?word=a").status_code == 429
+        waiting.go_on.set()
+        slow.join()
+        assert client.get("/segment?word=a").status_code == 200
+
+
 def test_more_bytes_than_the_server_keeps(model):
     client = TestClient(make_app(model, limits=Limits(held_bytes=30)))
     body = b'{"words": ["a"], "n": 1}      '

@@ -30,6 +30,7 @@ HEADERS = {
 }
 RAW_HEADERS = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
 PIECE = 1 << 16  # bytes of an answer that are handed over at a time
+WEIGHT = 8192  # bytes of a body that count as one more request
 WITHOUT_TOKEN = {"/", "/docs", "/openapi.json", "/health", "/health/live", "/health/ready"}
 log = logging.getLogger("pbos.server")
 
@@ -64,7 +65,7 @@ class Load:
     """What the server is busy with.
 
     Attributes:
-        requests: How many requests run or wait for a thread.
+        requests: How many requests run or wait for a thread; long ones count more than once.
         held: The bytes of bodies and answers in memory.
     """
 
@@ -134,11 +135,12 @@ class Gate:
             self.load.check()
         _abandoned.set(answer.gone)
         watcher = asyncio.create_task(wait_for_the_end(receive, answer.gone))
-        self.load.requests += 1
+        weight = 1 + len(body) // WEIGHT
+        self.load.requests += weight
         try:
             await self.app(scope, replay(body), answer)
         finally:
-            self.load.requests -= 1
+            self.load.requests -= weight
             answer.gone.set()
             watcher.cancel()
 

@@ -23,7 +23,7 @@ class Limits:
     map_words: int = 500
     body_bytes: int = 2 << 20
     body_seconds: float = 20  # from the head of a request to the end of its body
-    requests: int = 256  # that run or wait
+    requests: int = 256  # that run or wait; 8 KiB of a body count as one more
     held_bytes: int = 256 << 20  # bodies and answers in memory
 
 
