@@ -137,7 +137,7 @@ def processes(seconds: float, seed: int, cases: int | None = None) -> dict[str, 
 def ask_until(model: pbos.Model, words: list[str], stop: threading.Event) -> None:
     """Ask a model again and again."""
     while not stop.is_set():
-        model.embed(words)
+        model.embed(words, threads=1)
 
 
 @contextmanager
