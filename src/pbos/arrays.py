@@ -13,6 +13,7 @@ from pbos.errors import InputError, whole_number
 
 FloatMatrix = npt.NDArray[np.float32]
 NEAR_ZERO = 1e-6  # a vector no longer than this has no direction
+MAX_DIMS = 1_000_000  # of vectors in files; more are a mistake, or meant to fill the memory
 BLOCK = 4096  # rows worked on at a time
 
 

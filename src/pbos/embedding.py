@@ -202,7 +202,10 @@ def check_folder(folder: str, job: dict[str, Any]) -> None:
         raise InputError(f"{folder} has other content; choose another folder, or delete this one")
     if any(name.startswith("part-") for name in there):
         with open_bytes(f"{folder}/{JOB}") as stream:
-            before = json.loads(stream.read())
+            try:
+                before = dict(json.loads(stream.read()))
+            except (ValueError, TypeError, RecursionError):
+                raise InputError(f"{folder}/{JOB} is damaged; choose another folder, or delete this one") from None
         if others := [name for name in job if job[name] != before.get(name)]:
             raise InputError(
                 f"{folder} has vectors of another job (not the same {', '.join(others)}); "

@@ -32,12 +32,14 @@ Line = tuple[int, str]  # its number, from 1, and its text
 LOCAL_URL = re.compile(r"file:(?://|(?=/))")  # of the two slashes, a Path keeps one
 REMOTE_URL = re.compile(r"(?!file:)([a-z][a-z0-9+.:-]+?):/+")
 LOCK = ".lock"
+MAX_LINE = 16 << 20  # bytes of a line of words
 HIDDEN = re.compile(r"\.(.+)\.[0-9a-f]{12}\.tmp", re.DOTALL)  # folders for what is not complete yet
 NEW, OLD = "new", "old"  # names in a hidden folder
 DESCRIPTOR = re.compile(r"/(?:dev|proc/self)/(?:fd/(\d+)|(stdout|stderr))")
 DISK_IS_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 BOM = b"\xef\xbb\xbf"
 MAGIC = {b"\x1f\x8b": "gz", b"BZh": "bz2", b"\xfd7zXZ\x00": "xz", b"\x28\xb5\x2f\xfd": "zst"}
+ROOM, MOST_EXPANSION = 16 << 20, 300  # bytes that any file may become, and for each byte of it
 PARQUET, ARROW = (".parquet", ".pq"), (".arrow", ".feather", ".ipc")
 
 
@@ -154,9 +156,11 @@ def lines_between(stream: BinaryIO, first: int = 0, end: int | None = None) -> I
     if first:
         at = stream.seek(first - 1)
         at += len(stream.readline())
-    for line in stream:
+    while line := stream.readline(MAX_LINE):
         if end is not None and at >= end:
             return
+        if len(line) == MAX_LINE:
+            raise InputError(f"the line at byte {at} has over {MAX_LINE >> 20} MiB; expected one word per line")
         yield line if at else line.removeprefix(BOM)
         at += len(line)
 
@@ -207,7 +211,8 @@ def open_bytes(path: PathLike) -> Iterator[BinaryIO]:
             yield raw
             return
         openers: dict[str, Any] = {"gz": gzip.open, "bz2": bz2.open, "xz": lzma.open, "zst": ZstdReader}
-        with io.BufferedReader(openers[kind](raw), buffer_size=1 << 20) as stream:
+        counted = Counted(raw)
+        with io.BufferedReader(Expanded(path, openers[kind](counted), counted), buffer_size=1 << 20) as stream:
             try:
                 yield cast(BinaryIO, stream)
             except Exception as error:
@@ -239,6 +244,50 @@ def zstandard() -> Any:
     return zstandard
 
 
+def check_expansion(path: PathLike, packed: int, unpacked: int) -> None:
+    """Raise FormatError if compressed data becomes so large that it must be meant to fill the memory or the disk."""
+    if unpacked > ROOM + MOST_EXPANSION * packed:
+        raise FormatError(
+            f"{path}: {packed:,} compressed bytes became over {unpacked:,}, which no text or vectors do; "
+            "if you trust the file, decompress it yourself"
+        )
+
+
+class Counted(io.RawIOBase):
+    """Counts the bytes read from a file."""
+
+    def __init__(self, raw: BinaryIO) -> None:
+        self.raw, self.count = raw, 0
+
+    def readable(self) -> bool:
+        """Return True, as decompressors require."""
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        """Read some bytes."""
+        data = self.raw.read(size)
+        self.count += len(data)
+        return data
+
+
+class Expanded(io.RawIOBase):
+    """Reads what a decompressor yields, as long as it is not suspiciously much."""
+
+    def __init__(self, path: PathLike, unpacked: BinaryIO, packed: Counted) -> None:
+        self.path, self.unpacked, self.packed, self.count = path, unpacked, packed, 0
+
+    def readable(self) -> bool:
+        """Return True, as io.BufferedReader requires."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill the buffer."""
+        size = self.unpacked.readinto(buffer)  # type: ignore[attr-defined]
+        self.count += size
+        check_expansion(self.path, self.packed.count, self.count)
+        return int(size)
+
+
 class ZstdReader(io.RawIOBase):
     """Decompresses zst frames; unlike the library's own reader, raises EOFError if the last frame is cut short."""
 
@@ -249,7 +298,7 @@ class ZstdReader(io.RawIOBase):
     def decompress(self, raw: BinaryIO) -> Iterator[bytes]:
         """Yield the content in chunks that are not empty."""
         decompressor, library = None, zstandard()
-        while data := raw.read(1 << 17):
+        while data := raw.read(1 << 11):  # at most 64 MB, as a block of 128 kB takes at least four bytes
             while data:
                 decompressor = decompressor or library.ZstdDecompressor().decompressobj()
                 if chunk := decompressor.decompress(data):
@@ -299,15 +348,15 @@ def errors_about(target: Path, temporary: Path | None = None) -> Iterator[None]:
 
 
 @contextmanager
-def hidden(target: Path) -> Iterator[Path]:
-    """Yield a new path for what will become a file or folder when it is complete.
+def hidden(target: Path, given: Path | None = None) -> Iterator[Path]:
+    """Yield a new path for what will become a file or folder when it is complete; errors name the path that was given.
 
     It is in a hidden folder next to the target, which is removed at the end. The folder is locked until then: this
     tells it from those that killed processes have left, which are removed first.
     """
     sweep(target.parent, target.name)
     folder = target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp")
-    with errors_about(target, folder), lock(folder):
+    with errors_about(given or target, folder), lock(folder):
         try:
             yield folder / NEW
         finally:
@@ -374,7 +423,7 @@ def write_whole(path: PathLike) -> Iterator[BinaryIO]:
         with errors_about(given, given), open_standing(given) as raw, compressed(raw, given.suffix) as stream:
             yield stream
         return
-    with hidden(target) as temporary:
+    with hidden(target, given) as temporary:
         with temporary.open("xb") as raw:
             with compressed(raw, given.suffix) as stream:
                 yield stream
@@ -437,7 +486,7 @@ def write_whole_folder(path: PathLike, last: str = "") -> Iterator[Path]:
             yield temporary
         return
     target = real(path)
-    with hidden(target) as temporary:
+    with hidden(target, local(path)) as temporary:
         temporary.mkdir()
         yield temporary
         for file in temporary.iterdir():

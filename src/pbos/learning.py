@@ -287,7 +287,7 @@ def counted(
     parts = folder.with_name(f"{folder.name}.parts")
     sweep(folder.parent, folder.name)
     if parts.exists() and not resume:
-        raise InputError(f"{parts} is left from an interrupted call; resume it, or remove the folder")
+        raise InputError(f"{parts} is left from an interrupted call, or in use by another; wait, resume, or remove it")
     known = Cooccurrences.load(folder).counting if folder.exists() else None
     if add and known is None:
         raise InputError(f"{folder} does not exist, so nothing can be added to it; count the first text without add")

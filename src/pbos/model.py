@@ -422,9 +422,9 @@ class Model(Segmenter):
         storage.save_folder(path, present, self.config(), self.card() if card is None else card)
 
     @classmethod
-    def load(cls, path: str | PathLike[str]) -> Model:
-        """Load a model folder, or the copy of a remote one, by mapping it into memory."""
-        tensors, config = storage.load_folder(path)
+    def load(cls, path: str | PathLike[str], *, verify: bool = False) -> Model:
+        """Load a model folder, or the copy of a remote one, by mapping it into memory; see `pbos.load`."""
+        tensors, config = storage.load_folder(path, verify)
         if "subword_vectors" not in tensors:
             raise ModelError(f"{path} is a segmenter, which has no vectors; load it with pbos.Segmenter.load")
         return cls.of_tensors(tensors, storage.spelling_of(path, config), config.get("info") or {})
@@ -491,16 +491,19 @@ model["unfriendliest"]
 """
 
 
-def load(path: str | PathLike[str] | None = None) -> Model:
+def load(path: str | PathLike[str] | None = None, *, verify: bool = False) -> Model:
     """Load a model folder by mapping it into memory; without a path, the English model that comes with pbos.
 
-    The path may be a URL such as "s3://bucket/model". Then the model is copied to a cache, once.
+    Args:
+        path: The folder, or a URL such as "s3://bucket/model"; then the model is copied to a cache, once.
+        verify: Whether to check the checksums of vectors over 256 MiB too, which reads them all; everything else is
+            always checked. Models that pbos saved before it had checksums have none.
 
     >>> model = load()
     >>> model["unfriendliest"].dtype
     dtype('float32')
     """
-    return Model.load(ENGLISH if path is None else path)
+    return Model.load(ENGLISH if path is None else path, verify=verify)
 
 
 def one_or_many(words: Any, missing: Missing) -> tuple[list[str], bool, list[int]]:

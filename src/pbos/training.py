@@ -45,6 +45,8 @@ from pbos.workspace import Workspace, workspace
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+LARGEST = 1e15  # of the values of given vectors: sums of squares then fit a float32
+
 
 def train(
     vectors: WordVectors | str | PathLike[str] | tuple[Any, Any] | Mapping[str, Any] | Any,
@@ -286,9 +288,15 @@ def solver_device(device: str | None, recipe: Preset) -> Any:
 def read_vectors(vectors: Any, limit: int | None, progress: bool | None, scratch: Path | None = None) -> WordVectors:
     """Return the first words of what was given, reading no more of a file than needed."""
     if isinstance(vectors, (str, PathLike)):
-        return WordVectors.read(vectors, limit=limit, scratch=scratch, progress=progress)
-    given = WordVectors.of(vectors)
-    return given if limit is None else WordVectors(given.words[:limit], given.vectors[:limit])
+        given = WordVectors.read(vectors, limit=limit, scratch=scratch, progress=progress)
+    else:
+        given = WordVectors.of(vectors)
+        given = given if limit is None else WordVectors(given.words[:limit], given.vectors[:limit])
+    for some in blocks(len(given)):
+        if (large := np.abs(given.vectors[some]).max(axis=1) > LARGEST).any():
+            word = given.words[some.start + int(large.argmax())]
+            raise InputError(f"the vector of {word!r} has a value beyond {LARGEST:g}; divide all vectors by one number")
+    return given
 
 
 def unique_words(given: WordVectors, recipe: Preset) -> tuple[list[str], npt.NDArray[np.int64]]:

@@ -140,6 +140,7 @@ def merge_runs(job: Merge) -> None:
 @contextmanager
 def only_here(folder: Path) -> Iterator[None]:
     """Keep other processes out of a folder; at the end remove what is not a run, and the folder if it is empty."""
+    folder.mkdir(parents=True, exist_ok=True)
     with lock(folder, f"another process is counting into {folder}; wait for it, or stop it"):
         try:
             yield
