@@ -432,8 +432,8 @@ async def http_error(request: Request, error: HTTPException) -> Response:
     headers = dict(error.headers or {})
     if error.status_code == 405:  # Starlette names only the methods of one of the functions for a path
         path = request.url.path.removeprefix(request.scope.get("root_path", ""))
-        same = [route for route in request.app.routes if getattr(route, "path", "") == path]
-        headers["Allow"] = ", ".join(sorted({method for route in same for method in route.methods}))
+        if methods := request.app.openapi()["paths"].get(path):
+            headers["Allow"] = ", ".join(sorted(map(str.upper, methods)))
     return error_response(error.status_code, sentence, headers)
 
 
