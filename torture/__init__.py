@@ -1,0 +1,1 @@
+"""Long, repeatable attacks on pbos; not part of the package."""
