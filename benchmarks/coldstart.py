@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from typing import Any
 
 FIRST_CALLS = ("import", "embed", "segment", "sample", "explain", "confidence", "neighbors", "long word")
@@ -24,7 +24,7 @@ class CompileTimes:
     """Adds up the processor time of compiling each function, without that of the functions it calls."""
 
     def __init__(self) -> None:
-        self.seconds: Counter[str] = Counter()
+        self.seconds: defaultdict[str, float] = defaultdict(float)
         self.signatures: Counter[str] = Counter()
         self._inner = [0.0]
 

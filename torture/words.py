@@ -193,15 +193,16 @@ def run(seconds: float, seed: int, cases: int | None = None) -> dict[str, Any]:
 def run_long(seconds: float, seed: int) -> dict[str, Any]:
     """Try words of up to a million letters, and a million equal words: the cost per letter must not grow."""
     dice, model, results = random.Random(seed), pbos.load(), dict[str, Any]()
-    for kind in ("letters", "words", "one word", "camels"):
+    makers: dict[str, Callable[[int], str]] = {
+        "letters": lambda n: "".join(dice.choices("abcdefghijklmnopqrstuvwxyz", k=n)),
+        "words": lambda n: "".join(dice.choices(model.words, k=n // 7)),
+        "one word": lambda n: dice.choice(model.words) * (n // 7),
+        "camels": lambda n: "TheLong" * (n // 7),
+    }
+    for kind, make in makers.items():
         speeds = {}
         for size in (10**4, 10**5, 10**6):
-            word = {
-                "letters": lambda n: "".join(dice.choices("abcdefghijklmnopqrstuvwxyz", k=n)),
-                "words": lambda n: "".join(dice.choices(model.words, k=n // 7)),
-                "one word": lambda n: dice.choice(model.words) * (n // 7),
-                "camels": lambda n: "TheLong" * (n // 7),
-            }[kind](size)
+            word = make(size)
             start = time.process_time()
             vector = model.embed(word)
             (best,) = model.segment(word)

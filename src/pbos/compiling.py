@@ -61,7 +61,7 @@ def use_everything(folder: Path) -> None:
     file, text = folder / "vectors.vec", folder / "text.txt"
     rows = (f"{word} {' '.join(map(str, row))}" for word, row in zip(words, vectors.tolist(), strict=True))
     file.write_text("\n".join([f"{len(words)} 8", *rows]) + "\n", encoding="utf-8")
-    text.write_text(("\n".join(words) + "\n") * 5, encoding="utf-8")
+    text.write_text((" ".join(words) + "\n") * 5, encoding="utf-8")
     model = train(file, progress=False)
     model.save(folder / "model")
     foreign = train((list(OTHER_LETTERS), english.embed(list(OTHER_LETTERS))[:, :8] + 1), progress=False)

@@ -6,7 +6,7 @@ from pbos.kernels import grown, kernel, part
 from pbos.kernels.machine import float32_of_bits
 from pbos.kernels.spans import end_of_run, find_spans
 from pbos.kernels.sums import write_posteriors
-from pbos.kernels.trie import HALF, LOW_HALF, ONE, ROW
+from pbos.kernels.trie import HALF, LOW_HALF, MAX_ROW, NO_ROW, ONE, ROW
 
 LEFT, RIGHT = ord("<"), ord(">")
 POSTERIOR, UNIFORM, BOTH = 0, 1, 2  # how a span is weighted
@@ -52,7 +52,8 @@ def weights_of_run(nodes, weighing, codes, offsets, first, last, negligible, by_
     for k in range(weights.size):
         fact = records[span_nodes[k], ROW]  # -1 is the last record
         span_lengths[k] = float32_of_bits(fact >> HALF)
-        span_rows[k] = fact & LOW_HALF  # as an int32, NO_VECTOR is -1
+        row = np.int64(fact & LOW_HALF)
+        span_rows[k] = row if row <= MAX_ROW else NO_ROW
     indptr = np.empty(last - first + 1, np.int64)
     indices = np.empty(weights.size + 1, np.int32)  # one extra, as each entry is written before it is known to count
     data = np.empty(weights.size + 1, np.float32)
