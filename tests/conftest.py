@@ -46,6 +46,7 @@ NEEDS = {  # the tier `adapters`: files, or folders, and the modules without whi
     "tests/test_gpu.py": "torch",
     "tests/test_learn_table.py": "matplotlib rapidfuzz scipy sklearn torch",
     "tests/test_neural.py": "torch",
+    "tests/test_packaging.py": "hatchling",
     "tests/test_page.py": "fastapi playwright uvicorn",
     "tests/test_real_data.py": "matplotlib rapidfuzz scipy sklearn spacy torch",
     "tests/test_real_tables.py": "matplotlib rapidfuzz scipy sklearn torch",
@@ -68,7 +69,6 @@ SLOW = {  # the tier `slow`: files or tests; so are the tests that use the priva
     "tests/test_index.py::test_several_scripts_and_thousands_of_letters",
     "tests/test_page.py",
     "tests/test_spark_ray.py",
-    "tests/test_storage.py::test_killed_at_any_point_a_whole_model_is_there",
     "tests/test_storage.py::test_random_damage_never_crashes",
 }
 NUMPY_2 = {  # kernels as plain Python: the sum of an int and a uint64 is a float before NumPy 2

@@ -752,6 +752,47 @@ def test_a_reader_that_stops_is_no_error(tmp_path):
     process.stderr.close()
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a shell")
+@pytest.mark.parametrize(
+    ("arguments", "redirect", "said"),
+    [
+        (["segment"], "<&-", "stdin is closed; connect it to a file, a pipe or a terminal"),
+        (["segment", "high"], ">&-", "stdout is closed; connect it to a file, a pipe or a terminal"),
+        (["count", "-o", "counts"], "<&-", "stdin is closed; connect it to a file, a pipe or a terminal"),
+        (["--help"], ">full", "no space left on device"),
+        (["info"], ">full", "no space left on device"),
+        (["segment", "high", "-c", "counts"], "2>&-", ""),
+    ],
+)
+def test_streams_that_are_closed_or_full(tmp_path, arguments, redirect, said):
+    (tmp_path / "full").symlink_to("/dev/full")
+    (tmp_path / "counts").write_text("high 2\n")
+    command = [sys.executable, "-c", "from pbos.cli import main; main()", *arguments]
+    done = subprocess.run(
+        ["sh", "-c", f'exec "$@" {redirect}', "sh", *command], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert re.sub(r"pbos: compiling for this machine.*\n", "", done.stderr) == (f"pbos: {said}\n" if said else "")
+    assert done.returncode == (2 if said else 0)
+    assert (tmp_path / "full").is_char_device()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["embed", "high", "-o", ""],
+        ["count", "words", "-o", ""],
+        ["learn", "words", "-o", ""],
+        ["compress", "-o", ""],
+        ["complete", "words", "words", "-o", ""],
+    ],
+)
+def test_an_output_without_a_name(run, arguments, tmp_path):
+    (tmp_path / "words").write_text("high 1 2\n")
+    code, _, err = run(*arguments)
+    assert (code, err) == (2, "pbos: '' is not the name of a file or folder; give another one\n")
+    assert [path.name for path in tmp_path.iterdir()] == ["words"]
+
+
 def test_interrupt_leaves_no_half_model(tmp_path, shared_data):
     vectors = shared_data / "vectors" / "minilm-en"
     endless = ["--preset", "pbos", "--limit", 2000, "--epochs", 10**7]

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import samples
-from distributed import Client, LocalCluster
 
 import pbos
+from pbos import cluster
 from pbos.cluster import Workers
 from pbos.errors import ClusterError
 from pbos.workspace import Workspace
@@ -29,10 +29,7 @@ STAGES = {
 
 @pytest.fixture(scope="module")
 def client():
-    with (
-        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
-        Client(cluster) as client,
-    ):
+    with cluster.started(n_workers=2) as client:
         yield client
 
 

@@ -40,7 +40,7 @@ def test_many_processes_on_an_empty_cache(tmp_path):
 
 
 def test_without_a_cache_it_compiles_and_says_so_once(monkeypatch):
-    monkeypatch.setattr(numba.core.caching._CacheImpl, "_locator_classes", [])
+    monkeypatch.setattr(numba.core.caching.FunctionCache._impl_class, "_locator_classes", [])
     monkeypatch.setattr(kernels, "_warned", False)
 
     def doubled(numbers):

@@ -17,7 +17,6 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from distributed import Client, LocalCluster
 from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
@@ -33,7 +32,7 @@ ROOT = Path(__file__).parents[1]
 @pytest.fixture(scope="module")
 def client():
     """A cluster of two worker processes."""
-    with LocalCluster(n_workers=2, **cluster.LOCAL) as local, Client(local) as client:
+    with cluster.started(n_workers=2) as client:
         yield client
 
 

@@ -1,12 +1,21 @@
+import errno
 import gzip
+import os
+import signal
+import stat
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 import pbos
+from pbos import files
 from pbos.errors import FormatError, InputError, MissingExtraError
-from pbos.files import absolute, is_remote, local, read_lines
+from pbos.files import absolute, hidden, is_remote, local, names_in, read_lines, write_whole, write_whole_folder
+
+posix = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no pipes in folders, locks or SIGKILL")
 
 
 @pytest.fixture
@@ -57,3 +66,182 @@ def test_urls_need_an_extra(monkeypatch):
     monkeypatch.delattr(pbos, "remote", raising=False)
     with pytest.raises(MissingExtraError, match=r'a path that is a URL needs .* pip install "pbos\[remote\]"'):
         pbos.load("s3://bucket/model")
+
+
+@pytest.mark.parametrize("path", ["", "a\0b"])
+def test_names_that_are_none(path):
+    with pytest.raises(InputError, match="is not the name of a file or folder"), write_whole(path):
+        pass
+
+
+# Writing --------------------------------------------------------------------------------------------------------------
+
+
+@posix
+@pytest.mark.parametrize("name", ["pipe", "pipe.gz"])
+def test_a_pipe_is_written_into(tmp_path, name):
+    pipe, got = tmp_path / name, []
+    os.mkfifo(pipe)
+    reader = threading.Thread(target=lambda: got.append(pipe.read_bytes()))
+    reader.start()
+    with write_whole(pipe) as stream:
+        stream.write(b"high\n" * 100_000)
+    reader.join()
+    assert (gzip.decompress(got[0]) if name == "pipe.gz" else got[0]) == b"high\n" * 100_000
+    assert stat.S_ISFIFO(pipe.stat().st_mode) and names_in(tmp_path) == {name}
+
+
+@posix
+def test_a_device_is_written_into(tmp_path):
+    try:
+        for name, minor in (("null", 3), ("full", 7)):
+            os.mknod(tmp_path / name, stat.S_IFCHR | 0o666, os.makedev(1, minor))
+            (tmp_path / name).open("wb").close()
+    except OSError:
+        pytest.skip("only root can make devices, and not everywhere")
+    with write_whole(tmp_path / "null") as stream:
+        stream.write(b"lost")
+    with pytest.raises(OSError, match="No space left on device") as raised, write_whole(tmp_path / "full") as stream:
+        stream.write(b"too much")
+    assert raised.value.filename == str(tmp_path / "full")
+    assert all(stat.S_ISCHR(path.stat().st_mode) for path in tmp_path.iterdir())
+
+
+@posix
+def test_an_open_descriptor_is_written_into(tmp_path):
+    with (tmp_path / "log").open("wb") as log:
+        log.write(b"first\n")
+        log.flush()
+        with write_whole(f"/dev/fd/{log.fileno()}") as stream:
+            stream.write(b"second\n")
+    assert (tmp_path / "log").read_bytes() == b"first\nsecond\n"
+
+
+@posix
+def test_links_are_followed(tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "file").write_bytes(b"before")
+    for link, target in {"one": "elsewhere/file", "two": "one", "new": "elsewhere/other", "loop": "loop"}.items():
+        (tmp_path / link).symlink_to(target)
+    for link, name in {"one": "file", "two": "file", "new": "other"}.items():
+        with write_whole(tmp_path / link) as stream:
+            stream.write(link.encode())
+        assert (tmp_path / link).is_symlink()
+        assert (tmp_path / "elsewhere" / name).read_bytes() == link.encode()
+    with pytest.raises(OSError, match="symbolic links") as raised, write_whole(tmp_path / "loop"):
+        pass
+    assert raised.value.errno == errno.ELOOP
+    assert names_in(tmp_path / "elsewhere") == {"file", "other"}
+
+
+def test_a_folder_is_not_replaced_by_a_file(tmp_path):
+    with pytest.raises(IsADirectoryError), write_whole(tmp_path):
+        pass
+
+
+@pytest.mark.parametrize("can_exchange", [True, False])
+def test_folders_written_at_once(tmp_path, monkeypatch, can_exchange):
+    """All succeed, one wins, and it is whole."""
+    if not can_exchange:
+        monkeypatch.setattr(files, "exchange", lambda first, second: False)
+
+    def write(number):
+        barrier.wait()
+        with write_whole_folder(target) as folder:
+            for name in "abc":
+                (folder / name).write_text(str(number))
+
+    barrier = threading.Barrier(6)
+    with ThreadPoolExecutor(6) as threads:
+        for attempt in range(20):
+            target = tmp_path / f"target{attempt}"
+            list(threads.map(write, range(6)))
+            assert len({path.read_text() for path in target.iterdir()}) == 1
+            assert names_in(target) == {"a", "b", "c"}
+    assert len(names_in(tmp_path)) == 20
+
+
+def killed(action):
+    """Run something in another process, which kills itself at the end."""
+    if not (child := os.fork()):
+        try:
+            action()
+        finally:
+            os.kill(os.getpid(), signal.SIGKILL)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+
+
+@posix
+def test_what_killed_processes_leave_is_removed(tmp_path):
+    def die_while_writing(target):
+        with hidden(target) as temporary:
+            temporary.mkdir()
+            (temporary / "half").write_bytes(b"half")
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    target = tmp_path / "file"
+    for name in ("file", "file.gz"):
+        killed(lambda name=name: die_while_writing(tmp_path / name))
+    (tmp_path / ".file.0123456789ab.tmp").mkdir()  # killed before it was locked
+    assert len(names_in(tmp_path)) == 3
+    with hidden(target) as temporary:  # of a process that lives
+        temporary.write_bytes(b"still there")
+        with write_whole(target) as stream:
+            stream.write(b"new")
+        assert temporary.read_bytes() == b"still there"
+        assert len(names_in(tmp_path)) == 3
+    assert target.read_bytes() == b"new"
+    with write_whole(tmp_path / "file.gz"):
+        pass
+    assert names_in(tmp_path) == {"file", "file.gz"}
+
+
+@posix
+def test_a_folder_that_was_moved_away_comes_back(tmp_path, monkeypatch):
+    """Where folders cannot be exchanged, a process may be killed when the old one is gone and the new one not there."""
+    target = tmp_path / "folder"
+
+    def write(content):
+        with write_whole_folder(target) as folder:
+            (folder / "file").write_text(content)
+
+    def die_in_between():
+        monkeypatch.setattr(files, "exchange", lambda first, second: False)
+        monkeypatch.setattr(files.shutil, "rmtree", lambda *_, **__: None)
+        moves = iter([None, None, lambda: os.kill(os.getpid(), signal.SIGKILL)])
+        rename = Path.rename
+        monkeypatch.setattr(Path, "rename", lambda self, other: (next(moves) or (lambda: rename(self, other)))())
+        write("new")
+
+    write("old")
+    killed(die_in_between)
+    assert not target.exists()
+    files.sweep(tmp_path)
+    assert (target / "file").read_text() == "old" and names_in(tmp_path) == {"folder"}
+
+
+@posix
+def test_a_new_name_is_synced_too(tmp_path, monkeypatch):
+    synced = []
+    fsync = os.fsync
+    monkeypatch.setattr(os, "fsync", lambda handle: (fsync(handle), synced.append(os.fstat(handle).st_ino)))
+    with write_whole(tmp_path / "file") as stream:
+        stream.write(b"content")
+    assert synced == [(tmp_path / "file").stat().st_ino, tmp_path.stat().st_ino]
+    synced.clear()
+    with write_whole_folder(tmp_path / "folder") as folder:
+        (folder / "file").write_bytes(b"content")
+    places = (tmp_path / "folder" / "file", tmp_path / "folder", tmp_path)
+    assert synced == [place.stat().st_ino for place in places]
+
+
+@pytest.mark.parametrize("place", ["open", "write"])
+def test_a_full_disk_names_the_file(tmp_path, monkeypatch, place):
+    def fail(*arguments, **options):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with pytest.raises(OSError, match="No space left") as raised, write_whole(tmp_path / "file") as stream:
+        fail() if place == "write" else monkeypatch.setattr(os, "fsync", fail)
+        stream.write(b"content")
+    assert raised.value.filename == str(tmp_path / "file")
+    assert names_in(tmp_path) == set()

@@ -1,5 +1,6 @@
 """The API returns what the model's methods return; limits and errors; `pbos serve` as a process."""
 
+import asyncio
 import io
 import json
 import os
@@ -10,15 +11,19 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 import zipfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 from fastapi.testclient import TestClient
+from hypothesis import given
+from hypothesis import strategies as st
 
 import pbos
 from pbos.server import Limits, make_app
+from pbos.server.app import short_digits
 
 WORDS = ["higher", "unfriendliest", "naïvety", "東京", "a b", "<&>"]
 
@@ -213,10 +218,10 @@ def test_about_the_model_and_health(client, model):
 # -- errors and limits -------------------------------------------------------------------------------------------------
 
 
-def test_bad_requests_get_one_sentence():
+def test_bad_requests_get_one_sentence(model):
     limits = Limits(words=3, word_length=10, n=5, map_words=2, body_bytes=500)
     json_body = {"Content-Type": "application/json"}
-    with TestClient(make_app(limits=limits)) as client:
+    with TestClient(make_app(model, limits=limits)) as client:
         for answer, status, message in [
             (client.get("/segment"), 422, "word in the query: field required"),
             (client.get("/segment?word="), 422, "word in the query: string should have at least 1 character"),
@@ -262,8 +267,10 @@ def test_bad_requests_get_one_sentence():
             ),
             (client.post("/embed", content=b'{"words": ', headers=json_body), 422, "the body is not JSON"),
             (client.post("/embed", content=b'{"words": ["\\ud800"]}', headers=json_body), 422, "words.0 in the body"),
-            (client.post("/embed", json={"words": ["a" * 500]}), 413, "POST /embed: the body is longer than 500 bytes"),
+            (client.post("/embed", json={"words": ["a" * 500]}), 413, "the body is longer than 500 bytes"),
             (client.post("/embed", content=iter([b"a"] * 501), headers=json_body), 413, "the body is longer than 500"),
+            (client.post("/embed", content=b"[" * 400, headers=json_body), 422, "the body"),
+            (client.post("/embed", content=b'{"words": [' + b"1" * 450, headers=json_body), 422, "the body"),
             (client.get("/nothing"), 404, "GET /nothing: Not Found; see /docs"),
             (client.get("/static/%2e%2e/app.py"), 404, "Not Found"),
             (client.get("/static/..%2fapp.py"), 404, "Not Found"),
@@ -275,24 +282,240 @@ def test_bad_requests_get_one_sentence():
             assert set(content) == {"status", "error"} and content["status"] == status
             assert re.search(message, content["error"]), content
         assert client.post("/health").headers["Allow"] == "GET"
+        assert client.delete("/embed").headers["Allow"] == "GET, POST"
         assert client.get("/segment?word=abcdefghij&n=5").status_code == 200  # exactly at the limits
         assert client.post("/embed", json={"words": list("abc")}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/embed", {"words": ["abcde"] * 9}),
+        ("/confidence", {"words": ["abcde"] * 9}),
+        ("/weights", {"words": ["abcde"] * 9}),
+        ("/map", {"words": ["abcde"] * 9}),
+        ("/segment", {"words": ["abcde"] * 9}),
+        ("/segment", {"words": ["abcd", "e"], "n": 9}),
+        ("/similarity", {"pairs": [["abcde", "abcde"]] * 5}),
+    ],
+)
+def test_a_request_that_is_within_each_limit_can_cost_too_much(model, path, body):
+    client = TestClient(make_app(model, limits=Limits(letters=40)))
+    refused = client.post(path, json=body)
+    assert refused.status_code == 413
+    assert "characters" in refused.json()["error"] and "at most 40" in refused.json()["error"]
+    key = "pairs" if "pairs" in body else "words"
+    fewer = {**body, key: body[key][:-1]}
+    assert client.post(path, json=fewer).status_code == 200
+
+
+def test_only_known_hosts_are_answered(model):
+    """A page of another site, whose name leads to this server, must not read its answers (DNS rebinding)."""
+    client = TestClient(make_app(model, hosts=["PBOS.example"]))
+    for host in ("localhost", "LocalHost:8000", "127.0.0.1", "192.0.2.7:80", "[::1]:8000", "pbos.EXAMPLE:443"):
+        assert client.get("/segment?word=a", headers={"Host": host}).status_code == 200, host
+    for host in ("evil.example", "pbos.example.evil", "localhost.evil:8000", "127.0.0.1.evil", "[::", ""):
+        for path in ("/segment?word=a", "/", "/health"):
+            refused = client.get(path, headers={"Host": host})
+            assert (refused.status_code, refused.json()["status"]) == (421, 421), host
+    assert TestClient(make_app(model)).get("/model", headers={"Host": "any.example"}).status_code == 200
+
+
+def test_a_token(model):
+    client = TestClient(make_app(model, token="sesame"))
+    right = b"Bearer sesame"
+    for path in ("/model", "/segment?word=a", "/nothing"):
+        for wrong in (
+            None,
+            b"",
+            b"Bearer",
+            b"Bearer s",
+            b"sesame",
+            right[:-1],
+            right + b" ",
+            right.replace(b"B", b"b"),
+        ):
+            refused = client.get(path, headers={} if wrong is None else {b"Authorization": wrong})
+            assert (refused.status_code, refused.headers["WWW-Authenticate"]) == (401, "Bearer")
+        assert client.get(path, headers={b"Authorization": right}).status_code in (200, 404)
+    assert client.post("/embed", content=b"a" * 10_000_000).status_code == 401  # before the body is read
+    for path in ("/", "/docs", "/static/page.js", "/openapi.json", "/health", "/health/live", "/health/ready"):
+        assert client.get(path).status_code == 200
+
+
+@pytest.mark.parametrize("token", ["", "open sesame", "sésame", "a\nb"])
+def test_a_token_that_cannot_be_sent(model, token):
+    with pytest.raises(pbos.InputError, match="the token must be"):
+        make_app(model, token=token)
+
+
+def test_more_requests_than_the_server_takes(model):
+    waiting = Waiting(*model.__reduce__()[1])
+    waiting.started, waiting.go_on = threading.Event(), threading.Event()
+    with TestClient(make_app(waiting, limits=Limits(requests=1))) as client:
+        answers = []
+        slow = threading.Thread(target=lambda: answers.append(client.post("/segment", json={"words": ["slow"]})))
+        slow.start()
+        assert waiting.started.wait(60)
+        refused = client.get("/segment?word=a")
+        assert (refused.status_code, refused.headers["Retry-After"]) == (429, "1")
+        assert client.get("/health/live").json() == {"status": "ok"}
+        assert client.get("/health/ready").status_code == 503
+        waiting.go_on.set()
+        slow.join()
+        assert answers[0].status_code == 200
+        assert client.get("/health/ready").json() == {"status": "ok"}
+        assert client.get("/segment?word=a").status_code == 200
+
+
+def test_long_requests_count_more(model):
+    waiting = Waiting(*model.__reduce__()[1])
+    waiting.started, waiting.go_on = threading.Event(), threading.Event()
+    with TestClient(make_app(waiting, limits=Limits(requests=3))) as client:
+        body = b'{"words": ["slow"]}' + b" " * 20_000
+        ask = {"content": body, "headers": {"Content-Type": "application/json"}}
+        slow = threading.Thread(target=lambda: client.post("/segment", **ask))
+        slow.start()
+        assert waiting.started.wait(60)
+        assert client.get("/segment?word=a").status_code == 429
+        waiting.go_on.set()
+        slow.join()
+        assert client.get("/segment?word=a").status_code == 200
+
+
+def test_more_bytes_than_the_server_keeps(model):
+    client = TestClient(make_app(model, limits=Limits(held_bytes=30)))
+    body = b'{"words": ["a"], "n": 1}      '
+    assert client.post("/segment", content=body, headers={"Content-Type": "application/json"}).status_code == 429
+    assert client.post("/segment", content=body[:24], headers={"Content-Type": "application/json"}).status_code == 200
+
+
+def asked(app, messages, path="/segment", headers=(), cancel_after=None):
+    """Return what an application sends for the messages that it receives; after the last, nothing more comes."""
+
+    async def ask():
+        sent, left = [], list(messages)
+
+        async def receive():
+            return left.pop(0) if left else await asyncio.Event().wait()
+
+        async def send(message):
+            sent.append(message)
+
+        scope = {"type": "http", "method": "POST", "path": path, "query_string": b"", "root_path": ""}
+        scope["headers"] = [(b"content-type", b"application/json"), *headers]
+        task = asyncio.create_task(app(scope, receive, send))
+        if cancel_after is not None:
+            await asyncio.sleep(cancel_after)
+            task.cancel()
+        await task
+        return sent
+
+    return asyncio.run(asyncio.wait_for(ask(), 60))
+
+
+def test_a_body_that_does_not_end(model):
+    app = make_app(model, limits=Limits(body_seconds=0.01))
+    start, body = asked(
+        app, [{"type": "http.request", "body": b"{", "more_body": True}], headers=[(b"content-length", b"9")]
+    )
+    assert start["status"] == 408
+    assert json.loads(body["body"])["error"] == "the body did not arrive within 0.01 seconds"
+
+
+class Counting(pbos.Model):
+    """A model that counts the words it segments; each call waits until the request is abandoned."""
+
+    n_words = 0
+
+    def segment(self, words, n=1, *, threads=None):
+        if len(words) > 1:
+            self.n_words += len(words)
+            time.sleep(0.05)
+        return super().segment(words, n, threads=threads)
+
+
+def test_what_nobody_waits_for_is_not_computed(model):
+    counting = Counting(*model.__reduce__()[1])
+    body = json.dumps({"words": ["a"] * 2000}).encode()
+    messages = [{"type": "http.request", "body": body}, {"type": "http.disconnect"}]
+    app = make_app(counting)
+    assert asked(app, messages, headers=[(b"content-length", b"%d" % len(body))]) == []
+    assert counting.n_words < 2000
+    assert asked(app, messages[:1], headers=[(b"content-length", b"%d" % len(body))])[0]["status"] == 200
+    assert counting.n_words >= 2000
+
+
+def test_what_is_cancelled_is_answered(model):
+    """The server cancels what is not done some seconds after it was stopped."""
+    app = make_app(Counting(*model.__reduce__()[1]))
+    body = json.dumps({"words": ["a"] * 2000}).encode()
+    headers = [(b"content-length", b"%d" % len(body))]
+    start, message = asked(app, [{"type": "http.request", "body": body}], headers=headers, cancel_after=0.1)
+    assert (start["status"], json.loads(message["body"])["error"]) == (503, "the server was stopped")
+
+
+def test_a_long_answer_is_sent_in_pieces(client, model):
+    words = model.words[:3000]
+    answer = client.post("/embed", json={"words": words}).json()
+    np.testing.assert_array_equal(np.array(answer["vectors"], np.float32), model.embed(words))
+    body = json.dumps({"words": words}).encode()
+    message = {"type": "http.request", "body": body}
+    _, *pieces = asked(client.app, [message], path="/embed", headers=[(b"content-length", b"%d" % len(body))])
+    assert len(pieces) > 1 and {piece.get("more_body", False) for piece in pieces[:-1]} == {True}
+    assert max(len(piece["body"]) for piece in pieces) <= 1 << 16
+    assert json.loads(b"".join(piece["body"] for piece in pieces)) == answer
+
+
+@given(st.lists(st.floats(width=32, allow_nan=False, allow_infinity=False)))
+def test_few_digits_are_enough_for_float32(numbers):
+    given = np.array(numbers, np.float32)
+    short = short_digits(given)
+    np.testing.assert_array_equal(short.astype(np.float32), given)
+    for number in short[(np.abs(short) > 1e-13) & (np.abs(short) < 1e8)].tolist():
+        assert len(re.sub(r"e.*|\D", "", repr(number)).strip("0")) <= 9
+
+
+def test_neighbors_asked_at_the_same_time(client, model):
+    words = ["unfriendliest", "cat", "東京", "covfefe"] * 5
+    found = [None] * len(words)
+
+    def ask(at):
+        found[at] = client.get("/neighbors", params={"word": words[at], "n": at % 3 + 1}).json()
+
+    threads = [threading.Thread(target=ask, args=(at,)) for at in range(len(words))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for at, (word, answer) in enumerate(zip(words, found, strict=True)):
+        near = [{"word": other, "cosine": cosine} for other, cosine in model.neighbors(word, at % 3 + 1)]
+        assert answer == {"word": word, "confidence": model.confidence(word), "neighbors": near}
 
 
 class Broken(pbos.Model):
     """A model with a bug."""
 
     def weights(self, word):
-        raise ZeroDivisionError
+        raise ZeroDivisionError(f"nothing for {word}")
+
+    def neighbors(self, words, *arguments, **options):
+        if isinstance(words, list):
+            raise ZeroDivisionError(f"nothing for {words}")
+        return super().neighbors(words, *arguments, **options)
 
 
 def test_a_bug_gives_an_error_that_shows_no_internals(model, caplog):
     with TestClient(make_app(Broken(*model.__reduce__()[1]))) as client:
-        answer = client.get("/weights", params={"word": "a"})
-        assert answer.status_code == 500
-        assert answer.json() == {"status": 500, "error": "the server failed on this request; see its log for details"}
-        assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
-    assert "ZeroDivisionError" in caplog.text
+        for path in ("/weights", "/neighbors"):
+            answer = client.get(path, params={"word": "secret"})
+            assert answer.status_code == 500
+            sentence = "the server failed on this request; see its log for details"
+            assert answer.json() == {"status": 500, "error": sentence}
+            assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
+    assert caplog.text.count("failed with ZeroDivisionError") == 2
+    assert "in weights" in caplog.text and "in neighbors" in caplog.text
+    assert "secret" not in caplog.text  # logs do not contain what users ask
 
 
 def test_security_headers(client):

@@ -88,7 +88,7 @@ def test_with_sgd_the_settings_of_ridge_regression_are_dropped():
         ({"max_len": 2.5}, "max_len must be a whole number, got 2.5"),
         ({"boundaries": "no"}, "boundaries must be True or False, got 'no'"),
         ({"unseen_char_prob": "a"}, "unseen_char_prob must be a number, got 'a'"),
-        ({"unseen_char_prob": 0}, "unseen_char_prob must be above 1e-37 and at most 1, got 0"),
+        ({"unseen_char_prob": 0}, "unseen_char_prob must be above 1e-37 and at most 1, got 0.0"),
         ({"unseen_char_prob": 1.5}, "unseen_char_prob must be above 1e-37 and at most 1, got 1.5"),
         ({"unseen_char_prob": float("nan")}, "unseen_char_prob must be above 1e-37 and at most 1, got nan"),
         (

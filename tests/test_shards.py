@@ -12,10 +12,10 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 import pytest
-from distributed import Client, LocalCluster
 from pyarrow import parquet
 
 import pbos
+from pbos import cluster
 from pbos.corpus import cooccurrences, counting, sources
 from pbos.errors import ClusterError, InputError
 
@@ -24,7 +24,7 @@ WORDS = ["high", "higher", "highest", "low", "lower", "lowest", "don't", "émigr
 
 @pytest.fixture(scope="module")
 def client():
-    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster, Client(cluster) as client:
+    with cluster.started(n_workers=2) as client:
         yield client
 
 

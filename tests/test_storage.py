@@ -5,12 +5,8 @@ import json
 import os
 import random
 import shutil
-import signal
 import struct
-import subprocess
-import sys
-import textwrap
-import time
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +16,7 @@ from safetensors.numpy import load_file, save_file
 
 import pbos
 from pbos import ModelError, Segmenter, files, storage
+from pbos.index import SubwordIndex
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -59,7 +56,7 @@ def test_round_trip(dtype, preset, tmp_path):
 
 def test_the_file_is_what_the_safetensors_library_reads(folder):
     tensors = load_file(folder / "model.safetensors")
-    mapped = storage.map_tensors(folder / "model.safetensors")
+    mapped, _ = storage.load_folder(folder)
     assert tensors.keys() == mapped.keys()
     for name, array in tensors.items():
         assert np.array_equal(array, mapped[name])
@@ -105,14 +102,10 @@ def test_the_golden_vectors_are_those_of_the_enumeration():
 
 
 def change_config(folder, **changes):
-    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    (folder / "config.json").write_text(json.dumps({**config, **changes}), encoding="utf-8")
-
-
-def drop_from_config(folder, name):
-    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    del config[name]
-    (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    """Change a config as somebody would who does not want the checksum to tell; None removes an entry."""
+    config = {**json.loads((folder / "config.json").read_text(encoding="utf-8")), "checksum": None, **changes}
+    kept = {name: value for name, value in config.items() if value is not None}
+    (folder / "config.json").write_text(json.dumps(kept), encoding="utf-8")
 
 
 def change_tensors(folder, **changes):
@@ -123,11 +116,22 @@ def change_tensors(folder, **changes):
         if tensors[name] is None:
             del tensors[name]
     save_file(tensors, folder / "model.safetensors")
+    change_config(folder)
 
 
 def set_header_length(folder, length):
     with (folder / "model.safetensors").open("r+b") as stream:
         stream.write(struct.pack("<Q", length))
+
+
+def write_header(folder, header, tensors=b""):
+    (folder / "model.safetensors").write_bytes(struct.pack("<Q", len(header)) + header + tensors)
+
+
+def add_tensor(folder, shape):
+    """Give the subword vectors another shape, in an otherwise empty file."""
+    entry = {"dtype": "F32", "shape": shape, "data_offsets": [0, 0]}
+    write_header(folder, json.dumps({"subword_vectors": entry}).encode())
 
 
 def replace_bytes(folder, old, new):
@@ -150,14 +154,24 @@ DAMAGE = {
     "version 0": (lambda f: change_config(f, format_version=0), "no valid format_version"),
     "other dims": (lambda f: change_config(f, dims=7), "the sizes in config.json are not those in model.safetensors"),
     "other index": (lambda f: change_config(f, subwords=7), "config.json does not belong to model.safetensors"),
-    "no vectors in config": (lambda f: drop_from_config(f, "vectors"), "the sizes in config.json are not those in"),
+    "no vectors in config": (lambda f: change_config(f, vectors=None), "the sizes in config.json are not those in"),
     "bad spelling": (lambda f: change_config(f, spelling={"weighting": "x"}), "bad spelling settings"),
     "unknown spelling": (lambda f: change_config(f, spelling={"new": 1}), "bad spelling settings"),
-    "no spelling": (lambda f: drop_from_config(f, "spelling"), "bad spelling settings"),
+    "no spelling": (lambda f: change_config(f, spelling=None), "bad spelling settings"),
     "tensors cut": (lambda f: os.truncate(f / "model.safetensors", 900), "header of impossible length|inside the file"),
     "tensors empty": (lambda f: os.truncate(f / "model.safetensors", 0), "is truncated: 0 bytes"),
     "long header": (lambda f: set_header_length(f, 2**60), "header of impossible length"),
     "no JSON header": (lambda f: set_header_length(f, 17), "damaged header"),
+    "info is a list": (lambda f: change_config(f, info=["x"]), "an info that is not an object"),
+    "deep JSON": (lambda f: (f / "config.json").write_text("[" * 10**6), "is not valid JSON"),
+    "large config": (lambda f: (f / "config.json").write_text(" " * (17 << 20)), "has more than 16 MiB"),
+    "weight of 400 digits": (
+        lambda f: change_config(f, spelling={"boundaries": True, "start_weight": 10**400}),
+        "start_weight must be a finite number",
+    ),
+    "deep header": (lambda f: write_header(f, b"[" * 10**5), "damaged header"),
+    "huge shape": (lambda f: add_tensor(f, [1, 2**70]), "expected 1 to 1,000,000 columns"),
+    "rows without columns": (lambda f: add_tensor(f, [2**30, 0]), "expected 1 to 1,000,000 columns"),
     "wrong shape": (lambda f: replace_bytes(f, b'"shape":[6,6]', b'"shape":[6,9]'), "is not inside the file"),
     "no rows": (lambda f: change_tensors(f, index__rows=lambda a: None), "has no tensor index.rows"),
     "no vectors": (lambda f: change_tensors(f, subword_vectors=lambda a: None), "has no tensor subword_vectors"),
@@ -172,7 +186,7 @@ DAMAGE = {
     ),
     "no levels": (
         lambda f: change_tensors(f, index__probs=lambda a: a.astype(np.uint8), index__prob_levels=lambda a: a[:0]),
-        "the probabilities do not fit their levels",
+        "index arrays have inconsistent sizes",
     ),
     "short norms": (lambda f: change_tensors(f, subword_norms=lambda a: a[:-1]), "vectors do not fit their norms"),
     "bad offsets": (lambda f: change_tensors(f, words__offsets=lambda a: a + 1), "the words do not fit their offsets"),
@@ -193,10 +207,156 @@ def test_damage_is_reported(folder, damage):
 
 @pytest.mark.parametrize("change", [lambda a: a + 1, lambda a: a[::-1].copy()], ids=["added", "reversed"])
 @pytest.mark.parametrize("name", ["labels", "children"])
-def test_a_damaged_index_is_reported_on_first_use(folder, name, change):
+def test_a_damaged_index_is_reported(folder, name, change):
     change_tensors(folder, **{f"index__{name}": change})
-    with pytest.raises(ModelError, match="the model's subword index is damaged; get a fresh copy of the model"):
-        pbos.load(folder)["high"]
+    with pytest.raises(ModelError, match="the index of subwords is not a trie; get a fresh copy of the model"):
+        pbos.load(folder)
+
+
+def index_of(alphabet, labels, children, probs=None, rows=None):
+    probs = [0, *([0.1] * (len(labels) - 1))] if probs is None else probs
+    rows = [-1] * len(labels) if rows is None else rows
+    arrays = [np.array(numbers, np.int64) for numbers in (alphabet, labels, children)]
+    return SubwordIndex.of(*arrays, np.array(probs, np.float32), np.array(rows, np.int32))
+
+
+INVALID = {
+    "a child that is its own parent": ("ab", [0, 0, 1, 0], [0, 0, 0, 1]),
+    "more children than nodes": ("ab", [0, 0, 1, 0], [0, 1, 1, 0]),
+    "fewer children than nodes": ("ab", [0, 0, 1, 0, 0], [0, 1, 0, 0, 0]),
+    "children of the root": ("ab", [0, 0, 1, 0], [1, 0, 0, 0]),
+    "siblings that do not ascend": ("ab", [0, 0, 1, 1, 0], [0, 2, 0, 0, 0]),
+    "equal siblings": ("ab", [0, 0, 1, 1, 1], [0, 2, 0, 0, 0]),
+    "letters outside of the alphabet": ("ab", [0, 0, 1, 0, 2], [0, 2, 0, 0, 0]),
+    "characters that are other letters": ("ab", [0, 1, 0, 0], [0, 1, 0, 0]),
+    "characters in disorder": ("ba", [0, 0, 1, 0], [0, 1, 0, 0]),
+    "surrogates": ("a\ud800", [0, 0, 1, 0], [0, 1, 0, 0]),
+    "a probability of the root": ("ab", [0, 0, 1, 0], [0, 1, 0, 0], [0.1] * 4),
+    "a vector of the root": ("ab", [0, 0, 1, 0], [0, 1, 0, 0], None, [0, -1, -1, -1]),
+    "a row too many": ("ab", [0, 0, 1, 0], [0, 1, 0, 0], None, [-1, 0, 1, 2]),
+    "a negative probability": ("ab", [0, 0, 1, 0], [0, 1, 0, 0], [0, -0.1, 0.1, 0.1]),
+    "NaN": ("ab", [0, 0, 1, 0], [0, 1, 0, 0], [0, 0.1, np.nan, 0.1]),
+    "infinity": ("ab", [0, 0, 1, 0], [0, 1, 0, 0], [0, 0.1, np.inf, 0.1]),
+}
+
+
+@pytest.mark.parametrize("what", INVALID)
+def test_an_index_that_is_no_trie_is_found(what):
+    alphabet, *rest = INVALID[what]
+    index = index_of([*map(ord, alphabet)], *rest)
+    assert index.has_sizes() and not index.is_valid(n_vectors=2)
+
+
+def test_an_index_that_is_a_trie_is_valid():
+    assert index_of([*map(ord, "ab")], [0, 0, 1, 0, 1, 1], [0, 2, 1, 0, 0, 0], None, [-1, 0, 1, -1, 1, 0]).is_valid(2)
+    assert index_of([], [0], [0]).is_valid(0)
+
+
+def test_a_word_list_that_goes_back_and_forth(folder):
+    def harm(offsets):
+        back = np.tile(offsets[[-1, 0]], offsets.size)[: offsets.size]
+        back[[0, -1]] = offsets[[0, -1]]
+        return back
+
+    change_tensors(folder, words__offsets=harm)
+    with pytest.raises(ModelError, match="the words do not fit their offsets"):
+        pbos.load(folder)
+
+
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors"])
+@pytest.mark.parametrize("kind", ["pipe", "device", "folder"])
+def test_a_file_that_is_no_file(folder, name, kind):
+    (folder / name).unlink()
+    if kind == "pipe":
+        os.mkfifo(folder / name)
+    elif kind == "device":
+        (folder / name).symlink_to("/dev/zero")
+    else:
+        (folder / name).mkdir()
+    with pytest.raises((ModelError, IsADirectoryError), match=r"not a regular file|directory"):
+        pbos.load(folder)
+    assert storage.is_model(folder) == (name != "config.json")
+
+
+# -- checksums ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_checksums_are_those_of_zlib(folder):
+    content = (folder / "model.safetensors").read_bytes()
+    end = 8 + int.from_bytes(content[:8], "little")
+    header = json.loads(content[8:end])
+    checksums = header.pop("__metadata__")
+    assert checksums.pop("format") == "pbos"
+    assert checksums == {
+        name: f"{zlib.crc32(content[end:][slice(*entry['data_offsets'])]):08x}" for name, entry in header.items()
+    }
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    stored = config.pop("checksum")
+    plain = json.dumps(config, sort_keys=True).encode() + content[8:end]
+    assert stored == f"{zlib.crc32(plain):08x}"
+
+
+@pytest.mark.parametrize(
+    "name", sorted({*storage.INDEX_LAYOUT, *storage.MODEL_LAYOUT, "subword_norms", "target_vectors"})
+)
+def test_a_flipped_bit_in_any_tensor_is_found(folder, name):
+    content = bytearray((folder / "model.safetensors").read_bytes())
+    end = 8 + int.from_bytes(content[:8], "little")
+    first, last = json.loads(content[8:end])[name]["data_offsets"]
+    for place in {first, (first + last) // 2, last - 1} if first < last else ():
+        content[end + place] ^= 1
+        (folder / "model.safetensors").unlink()
+        (folder / "model.safetensors").write_bytes(content)
+        with pytest.raises(ModelError, match=f"checksum of {name} is wrong|not a trie|do not fit their offsets"):
+            pbos.load(folder)
+        content[end + place] ^= 1
+
+
+def test_large_vectors_are_checked_on_request(folder, monkeypatch):
+    monkeypatch.setattr(storage, "CHECKED_AT_LOAD", 100)
+    assert pbos.load(folder, verify=True)["high"].any()
+    content = bytearray((folder / "model.safetensors").read_bytes())
+    end = 8 + int.from_bytes(content[:8], "little")
+    content[end + json.loads(content[8:end])["target_vectors"]["data_offsets"][0]] ^= 1
+    (folder / "model.safetensors").write_bytes(content)
+    assert pbos.load(folder)["high"].any()
+    with pytest.raises(ModelError, match="the checksum of target_vectors is wrong"):
+        pbos.load(folder, verify=True)
+
+
+def test_a_config_of_another_model_is_found(model, folder, tmp_path):
+    other = pbos.train((model.words, 2 * np.eye(6)), epochs=5, keep_targets=True)  # of the same sizes
+    other.save(tmp_path / "other")
+    shutil.copy(tmp_path / "other" / "model.safetensors", folder)
+    with pytest.raises(ModelError, match=r"does not belong to model\.safetensors"):
+        pbos.load(folder)
+
+
+def test_a_model_replaced_while_it_is_loaded(model, folder, tmp_path, monkeypatch):
+    """The files are those of one model: the old one, or if its files are gone already, the new one."""
+    other = model.compress(dtype="int8")
+    read = storage.read_config
+
+    def read_then_replace(path, stream):
+        config = read(path, stream)
+        monkeypatch.setattr(storage, "read_config", read)
+        other.save(folder)
+        return config
+
+    monkeypatch.setattr(storage, "read_config", read_then_replace)
+    assert pbos.load(folder).subword_vectors.dtype == "int8"
+    monkeypatch.setattr(files.shutil, "rmtree", lambda *_, **__: None)  # the old files are still there
+    model.save(folder)
+    monkeypatch.setattr(storage, "read_config", read_then_replace)
+    assert pbos.load(folder).subword_vectors.dtype == "float32"
+    assert pbos.load(folder).subword_vectors.dtype == "int8"
+
+
+def test_a_model_without_checksums_loads(folder):
+    tensors = load_file(folder / "model.safetensors")
+    change_tensors(folder)
+    assert "checksum" not in json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    assert np.array_equal(pbos.load(folder, verify=True).subword_vectors.values, tensors["subword_vectors"])
 
 
 def test_scales_must_match(model, tmp_path):
@@ -233,6 +393,7 @@ WHOLE = {
 def test_random_damage_never_crashes(kind, tmp_path):
     """Any byte may be wrong: loading or embedding gives an error or numbers, but never reads outside of the arrays."""
     WHOLE[kind]().save(tmp_path / "m")
+    change_tensors(tmp_path / "m")  # drops the checksums, which would find all damage
     content = (tmp_path / "m" / "model.safetensors").read_bytes()
     header = 8 + int.from_bytes(content[:8], "little")
     generator = random.Random(1)
@@ -249,18 +410,6 @@ def test_random_damage_never_crashes(kind, tmp_path):
             loaded.weights("higher")
             if kind != "segmenter":
                 assert loaded.embed(["highest", "lowest", "東京", "x", "\u4e00\u4e01"]).shape[0] == 5
-
-
-@pytest.mark.parametrize("prob", [np.inf, -np.inf, np.nan, 3e38, -1])
-@pytest.mark.parametrize("kind", ["exact", "levels"])
-def test_impossible_probabilities_give_some_numbers(prob, kind, tmp_path):
-    WHOLE[kind]().save(tmp_path / "m")
-    name = "index__probs" if kind == "exact" else "index__prob_levels"
-    change_tensors(tmp_path / "m", **{name: lambda a: np.full_like(a, prob)})
-    loaded = pbos.load(tmp_path / "m")
-    assert np.isfinite(loaded.embed(["highest", "low"])).all()
-    assert loaded.segment("higher", 3)
-    assert loaded.sample("higher", 3, seed=0)
 
 
 @pytest.mark.parametrize("name", ["alphabet", "labels", "children", "rows"])
@@ -343,51 +492,3 @@ def test_a_failed_save_leaves_nothing(model, tmp_path, monkeypatch):
     with pytest.raises(OSError, match="disk full"):
         model.save(tmp_path / "m")
     assert list(tmp_path.iterdir()) == []
-
-
-MODELS = """
-    import sys, numpy as np, pbos
-    from pbos.cli import main
-    words = [f"word{i}" for i in range(300)]
-    vectors = [pbos.WordVectors(words, np.full((300, 16), x, np.float32)) for x in (1, 2)]
-"""
-SAVE_FOREVER = """
-    models = [pbos.train(one, preset="pbos", epochs=3) for one in vectors]
-    print("ready", flush=True)
-    while True:
-        for model in models:
-            model.save(sys.argv[1])
-"""
-TRAIN_FOREVER = """
-    for x, one in enumerate(vectors):
-        one.write(f"{sys.argv[1]}-{x}.npz")
-    print("ready", flush=True)
-    while True:
-        for x in (0, 1):
-            options = ["--preset", "pbos", "--epochs", "3"]
-            sys.argv[1:] = ["train", f"{sys.argv[-1]}-{x}.npz", *options, "-o", sys.argv[-1]]
-            try:
-                main()
-            except SystemExit:
-                pass
-"""
-
-
-@pytest.mark.parametrize(("code", "rounds"), [(SAVE_FOREVER, 16), (TRAIN_FOREVER, 8)], ids=["save", "train -o"])
-def test_killed_at_any_point_a_whole_model_is_there(code, rounds, tmp_path):
-    """SIGKILL at random moments: once there is a model, there is always a complete one, the old or the new."""
-    words = [f"word{i}" for i in range(300)]
-    given = [(words, np.full((300, 16), x, np.float32)) for x in (1, 2)]
-    whole = [pbos.train(one, preset="pbos", epochs=3).embed(words) for one in given]
-    generator = random.Random(7)
-    target = tmp_path / "m"
-    for round_number in range(rounds):
-        command = [sys.executable, "-c", textwrap.dedent(MODELS) + textwrap.dedent(code), str(target)]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-        assert process.stdout.readline() == b"ready\n"
-        time.sleep(generator.uniform(0, 0.2) if round_number else 3)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        process.stdout.close()
-        vectors = pbos.load(target).embed(words)
-        assert any(np.array_equal(vectors, one) for one in whole)

@@ -1,1 +1,1 @@
-"""Long, repeatable attacks on pbos; not part of the package."""
+"""Long attacks on pbos: hostile files and words, kills, many users at once. `make torture` runs them."""

@@ -1,9 +1,10 @@
-"""Matrices of vectors, one per row: lengths, cosines, projections, principal components."""
+"""Matrices of vectors, one per row: lengths, cosines, projections, principal components, files."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -12,12 +13,18 @@ from pbos.errors import InputError, whole_number
 
 FloatMatrix = npt.NDArray[np.float32]
 NEAR_ZERO = 1e-6  # a vector no longer than this has no direction
+MAX_DIMS = 1_000_000  # of vectors in files; more are a mistake, or meant to fill the memory
 BLOCK = 4096  # rows worked on at a time
 
 
 def blocks(n_rows: int) -> Iterator[slice]:
     """Yield slices of rows, `BLOCK` at a time."""
     return (slice(first, min(first + BLOCK, n_rows)) for first in range(0, n_rows, BLOCK))
+
+
+def save_array(stream: BinaryIO, array: npt.NDArray[Any]) -> None:
+    """Write an array as .npy. Unlike NumPy on a real file, this says so if the disk is full."""
+    np.save(SimpleNamespace(write=stream.write), array)
 
 
 def rows_of(matrix: Any, rows: Any) -> FloatMatrix:

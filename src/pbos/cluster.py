@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import uuid
 from collections.abc import Callable, Iterable, Iterator
@@ -13,6 +14,7 @@ from pbos import __version__
 from pbos.errors import ClusterError, MissingExtraError, PbosError
 
 try:
+    import dask
     from distributed import Client, KilledWorker, LocalCluster, as_completed
     from distributed.protocol.pickle import dumps, loads
     from distributed.utils import silence_logging_cmgr
@@ -81,12 +83,8 @@ class Workers:
             # As bytes, because the scheduler unpickles objects too, and may not have the files that arrays are in.
             run = partial(attempt, dumps(function))
             futures = self.client.map(run, [dumps(item) for item in items], key=keys, retries=RETRIES, pure=False)
-            done = as_completed(futures, loop=self.client.loop, with_results=True, raise_errors=False)
-            for future, result in done:
-                if future.status == "error":
-                    raise failure(stage, result[1])
-                if future.status != "finished":
-                    raise self._lost(stage)
+            for future in as_completed(futures, loop=self.client.loop):
+                result = self._result(stage, future)
                 if isinstance(result, PbosError):
                     raise result
                 found[future.key] = result
@@ -98,6 +96,13 @@ class Workers:
             elif isinstance(error, Exception) and not isinstance(error, PbosError):
                 raise self._lost(stage) from None
             raise
+
+    def _result(self, stage: str, future: Any) -> Any:
+        """Fetch the result of a part; if its worker has gone with it, wait until another worker has made it again."""
+        try:
+            return future.result()
+        except Exception as error:
+            raise (failure(stage, error) if future.status == "error" else self._lost(stage)) from None
 
     def _lost(self, stage: str) -> ClusterError:
         return ClusterError(
@@ -140,12 +145,27 @@ def connect(scheduler: str | Any) -> Iterator[Workers]:
         return
     with silence_logging_cmgr(logging.CRITICAL):  # what matters is raised
         if scheduler == "local":
-            with LocalCluster(**LOCAL) as cluster, Client(cluster) as client:
+            with started() as client:
                 yield Workers(client)
             return
-        try:
-            client = Client(scheduler, timeout=PATIENCE)
-        except (OSError, TimeoutError, ValueError) as error:
-            raise ClusterError(f"no Dask scheduler answers at {scheduler} ({error}); start one, or use local") from None
-        with client:
+        with answering(scheduler) as client:
             yield Workers(client)
+
+
+@contextmanager
+def started(**options: Any) -> Iterator[Any]:
+    """Start workers on this machine for the time being; yield Dask's client."""
+    # Dask gives up a worker that is not back after 15 s, and waits forever when all are; a restart can take longer.
+    patience = dask.config.set({"distributed.deploy.lost-worker-timeout": "1h"})
+    with patience, LocalCluster(**LOCAL, **options) as cluster, Client(cluster) as client:
+        yield client
+
+
+def answering(scheduler: str) -> Any:
+    """Return Dask's client of a scheduler; raise ClusterError if it does not answer."""
+    try:
+        return Client(scheduler, timeout=PATIENCE)
+    except (OSError, TimeoutError, ValueError) as error:
+        reason = str(error)
+    gc.collect()  # ends what is left of the client now; while another one is being started this would hang
+    raise ClusterError(f"no Dask scheduler answers at {scheduler} ({reason}); start one, or use local")

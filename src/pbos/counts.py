@@ -20,6 +20,7 @@ from pbos.settings import check_choice
 from pbos.text import NORMALIZERS, as_words, normalize
 
 SAMPLE = 100  # lines inspected to detect the format
+MOST = 1e300  # what all counts may sum to, so that sums over the subwords of words are finite too
 LANGUAGE = re.compile(r"[a-z]{2,3}(-[a-z]+)?")
 NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 WORD_NAMES = ("word", "words", "token", "form", "wordform", "lemma", "term", "type", "ngram")
@@ -148,6 +149,8 @@ def add_up(words: list[str], counts: npt.NDArray[Any]) -> tuple[list[str], npt.N
     row_of: dict[str, int] = {}
     rows = [row_of.setdefault(word, len(row_of)) for word in words]
     totals = np.zeros(len(row_of))
+    if (counts / MOST).sum() > 1:
+        raise InputError(f"the counts sum to more than {MOST:g}; divide all of them by the same number")
     np.add.at(totals, rows, counts)
     if "" in row_of:
         warn(f"word counts: dropped the empty word and its count of {totals[row_of['']]:g}")
@@ -185,7 +188,7 @@ def is_json(line: str) -> bool:
     """Return whether a line is a JSON object or list; "[ 5" is a word and its count."""
     try:
         return isinstance(json.loads(line), (dict, list))
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
 
 
@@ -194,7 +197,7 @@ def json_rows(path: PathLike, lines: list[Line]) -> Iterator[tuple[int, str, flo
     for line, text in lines:
         try:
             value = json.loads(text)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise FormatError(f"{path}, line {line}: not JSON ({error}), unlike the first line") from None
         if isinstance(value, dict):
             names = [next((name for name in names if name in value), None) for names in (WORD_NAMES, COUNT_NAMES)]

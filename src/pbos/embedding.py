@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -22,14 +21,15 @@ from pbos.files import (
     decoded_lines,
     everywhere,
     exists,
+    hidden,
     is_folder,
     is_remote,
     is_table,
     lines_between,
     names_in,
     open_bytes,
-    sibling,
     size_of,
+    sweep,
     write_whole,
 )
 from pbos.model import ENGLISH, Model
@@ -175,12 +175,9 @@ def saved(model: Model | str | PathLike[str] | None, folder: str) -> Iterator[st
         return
     if is_remote(folder):
         raise InputError(f"a model in memory cannot be used for {folder}; save it, and pass the path of its folder")
-    temporary = sibling(Path(folder))
-    try:
+    with hidden(Path(folder)) as temporary:
         model.save(temporary)
         yield temporary
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def digest_of(folder: Path) -> str:
@@ -205,7 +202,10 @@ def check_folder(folder: str, job: dict[str, Any]) -> None:
         raise InputError(f"{folder} has other content; choose another folder, or delete this one")
     if any(name.startswith("part-") for name in there):
         with open_bytes(f"{folder}/{JOB}") as stream:
-            before = json.loads(stream.read())
+            try:
+                before = dict(json.loads(stream.read()))
+            except (ValueError, TypeError, RecursionError):
+                raise InputError(f"{folder}/{JOB} is damaged; choose another folder, or delete this one") from None
         if others := [name for name in job if job[name] != before.get(name)]:
             raise InputError(
                 f"{folder} has vectors of another job (not the same {', '.join(others)}); "
@@ -224,8 +224,7 @@ def begin(folder: str, job: dict[str, Any]) -> None:
 def finish(folder: str) -> None:
     """Mark a folder as complete, and remove what killed workers have left."""
     if not is_remote(folder):
-        for rest in Path(folder).glob(".part-*.tmp"):
-            rest.unlink(missing_ok=True)
+        sweep(Path(folder))
     with write_whole(f"{folder}/{SUCCESS}"):
         pass
 

@@ -12,15 +12,19 @@ import os
 import re
 import secrets
 import shutil
+import stat
 import sys
 import zlib
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 from urllib.parse import unquote
 
 from pbos.errors import FormatError, InputError, MissingExtraError
+
+if sys.platform != "win32":
+    import fcntl
 
 PathLike = str | os.PathLike[str]
 Line = tuple[int, str]  # its number, from 1, and its text
@@ -28,8 +32,14 @@ Line = tuple[int, str]  # its number, from 1, and its text
 LOCAL_URL = re.compile(r"file:(?://|(?=/))")  # of the two slashes, a Path keeps one
 REMOTE_URL = re.compile(r"(?!file:)([a-z][a-z0-9+.:-]+?):/+")
 LOCK = ".lock"
+MAX_LINE = 16 << 20  # bytes of a line of words
+HIDDEN = re.compile(r"\.(.+)\.[0-9a-f]{12}\.tmp", re.DOTALL)  # folders for what is not complete yet
+NEW, OLD = "new", "old"  # names in a hidden folder
+DESCRIPTOR = re.compile(r"/(?:dev|proc/self)/(?:fd/(\d+)|(stdout|stderr))")
+DISK_IS_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 BOM = b"\xef\xbb\xbf"
 MAGIC = {b"\x1f\x8b": "gz", b"BZh": "bz2", b"\xfd7zXZ\x00": "xz", b"\x28\xb5\x2f\xfd": "zst"}
+ROOM, MOST_EXPANSION = 16 << 20, 300  # bytes that any file may become, and for each byte of it
 PARQUET, ARROW = (".parquet", ".pq"), (".arrow", ".feather", ".ipc")
 
 
@@ -62,15 +72,22 @@ def url_of(path: PathLike) -> str:
 
 def local(path: PathLike) -> Path:
     """Return the path of a local file or folder, which may be given as file:///path; other URLs are an error."""
+    text = os.fspath(path)
+    if not text or "\0" in text:
+        raise InputError(f"{text!r} is not the name of a file or folder; give another one")
     if is_remote(path):
         raise InputError(f"{url_of(path)}: this has to be a path on this machine, not a URL")
-    text = os.fspath(path)
     return Path(unquote(LOCAL_URL.sub("", text, count=1)) if LOCAL_URL.match(text) else path)
 
 
 def absolute(path: PathLike) -> Path:
     """Return a path from the root, without `.` and `..`; unlike Path.resolve, it does not follow links."""
     return Path(os.path.abspath(local(path)))  # noqa: PTH100
+
+
+def real(path: PathLike) -> Path:
+    """Return the path of what links lead to, which need not be there."""
+    return Path(os.path.realpath(local(path)))
 
 
 def everywhere(path: PathLike) -> str:
@@ -139,9 +156,11 @@ def lines_between(stream: BinaryIO, first: int = 0, end: int | None = None) -> I
     if first:
         at = stream.seek(first - 1)
         at += len(stream.readline())
-    for line in stream:
+    while line := stream.readline(MAX_LINE):
         if end is not None and at >= end:
             return
+        if len(line) == MAX_LINE:
+            raise InputError(f"the line at byte {at} has over {MAX_LINE >> 20} MiB; expected one word per line")
         yield line if at else line.removeprefix(BOM)
         at += len(line)
 
@@ -192,7 +211,8 @@ def open_bytes(path: PathLike) -> Iterator[BinaryIO]:
             yield raw
             return
         openers: dict[str, Any] = {"gz": gzip.open, "bz2": bz2.open, "xz": lzma.open, "zst": ZstdReader}
-        with io.BufferedReader(openers[kind](raw), buffer_size=1 << 20) as stream:
+        counted = Counted(raw)
+        with io.BufferedReader(Expanded(path, openers[kind](counted), counted), buffer_size=1 << 20) as stream:
             try:
                 yield cast(BinaryIO, stream)
             except Exception as error:
@@ -224,6 +244,50 @@ def zstandard() -> Any:
     return zstandard
 
 
+def check_expansion(path: PathLike, packed: int, unpacked: int) -> None:
+    """Raise FormatError if compressed data becomes so large that it must be meant to fill the memory or the disk."""
+    if unpacked > ROOM + MOST_EXPANSION * packed:
+        raise FormatError(
+            f"{path}: {packed:,} compressed bytes became over {unpacked:,}, which no text or vectors do; "
+            "if you trust the file, decompress it yourself"
+        )
+
+
+class Counted(io.RawIOBase):
+    """Counts the bytes read from a file."""
+
+    def __init__(self, raw: BinaryIO) -> None:
+        self.raw, self.count = raw, 0
+
+    def readable(self) -> bool:
+        """Return True, as decompressors require."""
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        """Read some bytes."""
+        data = self.raw.read(size)
+        self.count += len(data)
+        return data
+
+
+class Expanded(io.RawIOBase):
+    """Reads what a decompressor yields, as long as it is not suspiciously much."""
+
+    def __init__(self, path: PathLike, unpacked: BinaryIO, packed: Counted) -> None:
+        self.path, self.unpacked, self.packed, self.count = path, unpacked, packed, 0
+
+    def readable(self) -> bool:
+        """Return True, as io.BufferedReader requires."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill the buffer."""
+        size = self.unpacked.readinto(buffer)  # type: ignore[attr-defined]
+        self.count += size
+        check_expansion(self.path, self.packed.count, self.count)
+        return int(size)
+
+
 class ZstdReader(io.RawIOBase):
     """Decompresses zst frames; unlike the library's own reader, raises EOFError if the last frame is cut short."""
 
@@ -234,7 +298,7 @@ class ZstdReader(io.RawIOBase):
     def decompress(self, raw: BinaryIO) -> Iterator[bytes]:
         """Yield the content in chunks that are not empty."""
         decompressor, library = None, zstandard()
-        while data := raw.read(1 << 17):
+        while data := raw.read(1 << 11):  # at most 64 MB, as a block of 128 kB takes at least four bytes
             while data:
                 decompressor = decompressor or library.ZstdDecompressor().decompressobj()
                 if chunk := decompressor.decompress(data):
@@ -267,31 +331,86 @@ def check_target(path: PathLike) -> None:
         from pbos import remote
 
         remote.check_writable(path)
-    elif not absolute(path).parent.is_dir():
+    elif not real(path).parent.is_dir():
         raise InputError(f"{path} cannot be written: its folder does not exist")
 
 
-def sibling(target: Path) -> Path:
-    """Return a new, hidden name next to a file or folder, for what is not complete yet."""
-    return target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp")
-
-
 @contextmanager
-def errors_about(target: Path) -> Iterator[None]:
+def errors_about(target: Path, temporary: Path | None = None) -> Iterator[None]:
     """Make errors of the system name the file that was requested, not a temporary one."""
     try:
         yield
     except OSError as error:
-        error.filename = str(target)
+        is_ours = temporary is None or str(error.filename).startswith(str(temporary))
+        if is_ours or (error.filename is None and error.errno in DISK_IS_FULL):
+            error.filename, error.filename2 = str(target), None
         raise
 
 
 @contextmanager
-def write_whole(path: PathLike) -> Iterator[BinaryIO]:
-    """Write a file that appears only when it is complete: a temporary sibling, synced, then renamed.
+def hidden(target: Path, given: Path | None = None) -> Iterator[Path]:
+    """Yield a new path for what will become a file or folder when it is complete; errors name the path that was given.
 
-    The suffix chooses the compression (.gz, .bz2, .xz, .zst). If the block raises, nothing is left behind. A remote
-    file is written here, and uploaded when it is complete.
+    It is in a hidden folder next to the target, which is removed at the end. The folder is locked until then: this
+    tells it from those that killed processes have left, which are removed first.
+    """
+    sweep(target.parent, target.name)
+    folder = target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp")
+    with errors_about(given or target, folder), lock(folder):
+        try:
+            yield folder / NEW
+        finally:
+            discard(folder)
+
+
+def sweep(folder: Path, name: str | None = None) -> None:
+    """Remove what killed processes have left of a file or folder that they were writing, or of all (not on Windows)."""
+    if sys.platform == "win32":
+        return
+    with suppress(OSError):
+        for path in folder.iterdir():
+            found = HIDDEN.fullmatch(path.name)
+            if found and name in (None, found[1]):
+                sweep_one(path, folder / found[1])
+
+
+def sweep_one(folder: Path, target: Path) -> None:
+    """Remove a hidden folder, if the process that has made it is gone."""
+    with suppress(OSError):
+        folder.rmdir()  # killed before there was a lock: it is empty
+    with suppress(OSError):
+        handle = os.open(folder / LOCK, os.O_RDWR)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if (folder / OLD).exists() and not target.exists():
+                (folder / OLD).rename(target)  # killed after moving it away: see `put_in_place`
+            discard(folder)
+        finally:
+            os.close(handle)
+
+
+def discard(folder: Path) -> None:
+    """Remove a hidden folder; its lock goes last, so that another process can do the rest if this one is killed."""
+    with suppress(OSError):
+        for path in sorted(folder.iterdir(), key=lambda path: path.name == LOCK):
+            shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+        folder.rmdir()
+
+
+def remove(folder: Path) -> None:
+    """Remove a folder so that no part of it is left under its name if this is interrupted."""
+    folder = real(folder)
+    with hidden(folder) as temporary, suppress(FileNotFoundError):
+        folder.rename(temporary)
+
+
+@contextmanager
+def write_whole(path: PathLike) -> Iterator[BinaryIO]:
+    """Write a file that appears only when it is complete: a hidden one next to it, synced, then renamed.
+
+    The suffix chooses the compression (.gz, .bz2, .xz, .zst). If the block raises, nothing is left behind. Links are
+    followed. What is there and not a file, such as a pipe or a device, is written into. A remote file is written here,
+    and uploaded when it is complete.
     """
     if is_remote(path):
         from pbos import remote
@@ -299,23 +418,38 @@ def write_whole(path: PathLike) -> Iterator[BinaryIO]:
         with remote.uploaded(path) as temporary, write_whole(temporary) as stream:
             yield stream
         return
-    target = local(path)
-    if target.is_dir():
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(target))
-    temporary = sibling(target)
-    with errors_about(target):
-        opened = temporary.open("xb")
-    try:
-        with opened as raw:
-            with compressed(raw, target.suffix) as stream:
+    given, target = local(path), real(path)
+    if is_standing(given):
+        with errors_about(given, given), open_standing(given) as raw, compressed(raw, given.suffix) as stream:
+            yield stream
+        return
+    with hidden(target, given) as temporary:
+        with temporary.open("xb") as raw:
+            with compressed(raw, given.suffix) as stream:
                 yield stream
             raw.flush()
             os.fsync(raw.fileno())
         temporary.replace(target)
-    except BaseException:
-        with suppress(FileNotFoundError):
-            temporary.unlink()
-        raise
+        sync(target.parent)
+
+
+def is_standing(path: Path) -> bool:
+    """Return whether there is something to write into, such as a pipe, and not a file to replace."""
+    try:
+        kind = path.stat().st_mode
+    except FileNotFoundError:
+        return False
+    if stat.S_ISDIR(kind):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    return not stat.S_ISREG(kind) or DESCRIPTOR.fullmatch(str(path)) is not None
+
+
+def open_standing(path: Path) -> BinaryIO:
+    """Open a pipe, a device or an open descriptor for writing."""
+    if found := DESCRIPTOR.fullmatch(str(path)):
+        number = int(found[1] or {"stdout": 1, "stderr": 2}[found[2]])
+        return os.fdopen(os.dup(number), "wb")
+    return path.open("wb")
 
 
 @contextmanager
@@ -339,7 +473,7 @@ def compressed(raw: BinaryIO, suffix: str) -> Iterator[BinaryIO]:
 
 @contextmanager
 def write_whole_folder(path: PathLike, last: str = "") -> Iterator[Path]:
-    """Fill a folder that appears only when it is complete: a temporary sibling, synced, then renamed.
+    """Fill a folder that appears only when it is complete: a hidden one next to it, synced, then renamed.
 
     A folder that already exists stays until then. If the block raises, nothing is left behind. A remote folder is
     filled here, then uploaded; the file `last`, without which it is of no use, is uploaded last.
@@ -351,19 +485,14 @@ def write_whole_folder(path: PathLike, last: str = "") -> Iterator[Path]:
             temporary.mkdir()
             yield temporary
         return
-    target = local(path)
-    temporary = sibling(target)
-    with errors_about(target):
+    target = real(path)
+    with hidden(target, local(path)) as temporary:
         temporary.mkdir()
-    try:
         yield temporary
         for file in temporary.iterdir():
             sync(file)
         sync(temporary)
         put_in_place(temporary, target)
-        sync(target.parent)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)  # the old folder after an exchange, or an incomplete one
 
 
 @contextmanager
@@ -373,32 +502,62 @@ def lock(folder: Path, busy: str | None = None) -> Iterator[None]:
     If another process is in there, wait for it or, if `busy` is given, raise InputError with this message. What is
     locked is a file in the folder, because folders of other machines cannot be.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    if sys.platform == "win32":
-        yield
-        return
-    import fcntl
-
-    handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT)
+    handle = None
+    while handle is None:
+        folder.mkdir(exist_ok=True)
+        if sys.platform == "win32":
+            break
+        handle = locked(folder / LOCK, busy)
     try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | (fcntl.LOCK_NB if busy else 0))
-        except BlockingIOError:
-            raise InputError(busy) from None
         yield
     finally:
-        os.close(handle)
+        if handle is not None:
+            os.close(handle)
+
+
+def locked(file: Path, busy: str | None) -> int | None:
+    """Open and lock a file; return None if another process has just removed it."""
+    handle = None
+    try:
+        handle = os.open(file, os.O_RDWR | os.O_CREAT)
+        with suppress(OSError) if busy is None else nullcontext():  # some disks have no locks
+            fcntl.flock(handle, fcntl.LOCK_EX | (fcntl.LOCK_NB if busy else 0))
+        if os.path.samestat(os.fstat(handle), file.stat()):
+            found, handle = handle, None
+            return found
+    except FileNotFoundError:
+        pass
+    except BlockingIOError:
+        raise InputError(busy) from None
+    finally:
+        if handle is not None:
+            os.close(handle)
+    return None
 
 
 def put_in_place(temporary: Path, target: Path) -> None:
-    """Rename a folder to its final name; if there is a folder of that name, exchange the two."""
-    if not target.exists():
-        temporary.rename(target)
-    elif not exchange(temporary, target):
-        old = temporary.with_suffix(".old")  # not atomic: for a moment there is no folder of that name
-        target.rename(old)
-        temporary.rename(target)
+    """Rename a folder to its final name; if there is a folder of that name, exchange the two.
+
+    Other processes may do the same at the same time: the last one wins. Without an exchange (Windows, some network
+    disks) there is no folder of that name for a moment.
+    """
+    while not (renamed(temporary, target) or exchange(temporary, target)):
+        old = temporary.with_name(OLD)
         shutil.rmtree(old, ignore_errors=True)
+        with suppress(FileNotFoundError):  # another process has just moved it
+            target.rename(old)
+    sync(target.parent)
+
+
+def renamed(folder: Path, target: Path) -> bool:
+    """Rename a folder; return False if there is another one with content."""
+    try:
+        folder.rename(target)
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            raise
+        return False
+    return True
 
 
 def exchange(first: Path, second: Path) -> bool:
@@ -423,11 +582,16 @@ def reserve(stream: BinaryIO, size: int) -> None:
 
 
 def sync(path: Path) -> None:
-    """Write a file or the entries of a folder to disk (Windows cannot sync folders)."""
-    if path.is_dir() and sys.platform == "win32":
+    """Write a file or the entries of a folder to disk (not all systems can sync folders)."""
+    is_folder = path.is_dir()
+    if is_folder and sys.platform == "win32":
         return
-    handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)  # Windows syncs only what may be written
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    with suppress(PermissionError) if is_folder else nullcontext():
+        handle = os.open(path, os.O_RDONLY if is_folder else os.O_RDWR)  # Windows syncs only what may be written
+        try:
+            os.fsync(handle)
+        except OSError as error:
+            if not is_folder or error.errno != errno.EINVAL:
+                raise
+        finally:
+            os.close(handle)

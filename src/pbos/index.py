@@ -76,6 +76,48 @@ class SubwordIndex:
     def __len__(self) -> int:
         return self.arrays.labels.size - 1
 
+    def has_sizes(self) -> bool:
+        """Return whether the arrays of a file have sizes that fit each other."""
+        alphabet, labels, children, probs, levels, rows = self.arrays
+        return (
+            alphabet.size < labels.size == children.size == probs.size == rows.shape[0] < 2**31
+            and 1 <= rows.shape[1] <= 4
+            and levels.size == (256 if probs.dtype == np.uint8 else 0)
+        )
+
+    def is_valid(self, n_vectors: int) -> bool:
+        """Return whether the arrays of a file, whose sizes fit, are a trie whose rows are below `n_vectors`.
+
+        Then no kernel leaves the arrays. A walk starts at a character: its node is a letter + 1, and there are as many
+        nodes after the root as letters, at least. It goes on to a child of its node: the children of all nodes together
+        are exactly the nodes after the letters (`ends` reaches the last node), and each is larger than its parent
+        (`ends[k - 1] >= k`: a node's parent comes before it), so that following parents ends at the root. The position
+        of a child among its siblings is the number of siblings with smaller letters, which is right because letters
+        ascend among siblings. Letters are below the size of the alphabet, and characters have a place in a table of all
+        Unicode characters. What is read at a node are its record and its vector; the row of that is checked.
+        """
+        alphabet, labels, children, probs, levels, rows = self.arrays
+        n_letters = alphabet.size
+        ends = n_letters + np.cumsum(children, dtype=np.int64)  # the last child of this node and all before it
+        if children[0] or ends[-1] != len(self) or (ends[:-1] < np.arange(1, labels.size)).any():
+            return False
+        ascends = labels[1:] > labels[:-1]
+        ascends[ends[:-1][children[1:] > 0]] = True  # between a last child and the first of another node
+        numbers = row_numbers(rows)
+        values = levels if levels.size else probs
+        return bool(
+            ascends[1:].all()
+            and np.array_equal(labels[: 1 + n_letters], np.arange(-1, n_letters).clip(0))
+            and labels.max() < max(n_letters, 1)
+            and (alphabet[1:] > alphabet[:-1]).all()
+            and alphabet.max(initial=0) <= sys.maxunicode
+            and not ((alphabet >= 0xD800) & (alphabet <= 0xDFFF)).any()  # surrogates are no characters
+            and values.min() >= 0
+            and values.max() <= 1
+            and numbers[0] == probs[0] == 0
+            and numbers.max() <= n_vectors
+        )
+
     def unpacked(self, lengths: npt.NDArray[np.float32] | None = None) -> Nodes:
         """Unpack the index for the kernels: 32 bytes per node.
 
@@ -85,15 +127,10 @@ class SubwordIndex:
         lengths = np.ones(self.n_vectors, np.float32) if lengths is None else lengths
         alphabet, labels, children, *probs, rows = self.arrays
         n_letters = alphabet.size
-        damaged = ModelError("the model's subword index is damaged; get a fresh copy of the model")
-        if alphabet.max(initial=0) > sys.maxunicode:
-            raise damaged
         letters = np.full(int(alphabet.max(initial=0)) + 1, n_letters, np.int32)
         letters[alphabet] = np.arange(n_letters)
         window = 0
         if n_letters > WINDOW:
-            if labels.max() >= n_letters:
-                raise damaged
             window = busiest_window(np.bincount(labels[1:], minlength=n_letters))
         letter_bits = np.zeros((n_letters + 1, 2), np.uint64)
         place = np.arange(min(WINDOW, n_letters))
@@ -103,7 +140,7 @@ class SubwordIndex:
         space = space[-space.ctypes.data % LINE // space.itemsize :]  # so that no record straddles two cache lines
         records = space[: 4 * (labels.size + 2)].reshape(-1, 4)
         if not trie.unpack(letter_bits, window, labels, children, *probs, rows, lengths, records):
-            raise damaged
+            raise ModelError("the model's subword index is damaged; get a fresh copy of the model")
         return letters, letter_bits, records, labels
 
     @property
@@ -114,7 +151,7 @@ class SubwordIndex:
     @property
     def code_points(self) -> npt.NDArray[np.uint32]:
         """The last character of every node, unpacked; 0 for the root."""
-        last = self.alphabet.take(self.arrays.labels[1:], mode="clip")
+        last = self.alphabet.take(self.arrays.labels[1:])
         return np.concatenate([np.zeros(1, np.uint32), last])
 
     @property
@@ -278,11 +315,16 @@ def pack_rows(rows: npt.NDArray[np.int32]) -> npt.NDArray[np.uint8]:
     return np.ascontiguousarray(numbers.view(np.uint8).reshape(-1, 4)[:, :width])
 
 
-def unpack_rows(packed: npt.NDArray[np.uint8]) -> npt.NDArray[np.int32]:
-    """Undo `pack_rows`."""
+def row_numbers(packed: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint32]:
+    """Return each row + 1, of packed rows."""
     numbers = np.zeros((len(packed), 4), np.uint8)
     numbers[:, : packed.shape[1]] = packed
-    return numbers.view("<u4")[:, 0].astype(np.int32) - 1
+    return numbers.view("<u4")[:, 0]
+
+
+def unpack_rows(packed: npt.NDArray[np.uint8]) -> npt.NDArray[np.int32]:
+    """Undo `pack_rows`."""
+    return row_numbers(packed).astype(np.int32) - 1
 
 
 class SubwordCounts(NamedTuple):

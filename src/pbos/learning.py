@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import inspect
 import os
-import shutil
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from os import PathLike
 from pathlib import Path
@@ -19,7 +20,7 @@ from pbos.corpus.sources import Source, source_of
 from pbos.corpus.vectors import n_steps, word_vectors
 from pbos.counts import WordCounts
 from pbos.errors import InputError, whole_number
-from pbos.files import absolute, check_target, is_remote, local
+from pbos.files import absolute, check_target, is_remote, local, real, remove, sweep
 from pbos.model import Model
 from pbos.planning import memory_size
 from pbos.pools import pool_of
@@ -87,8 +88,7 @@ def count(
     check_places(output, kept and absolute(kept))
     if output is not None and not is_remote(output) and local(output).is_dir():
         raise InputError(f"{output} is a folder, not a file to write counts to")
-    with tempfile.TemporaryDirectory(prefix="pbos-") as scratch:
-        folder = absolute(kept or Path(scratch, "words"))
+    with folder_for(kept) as folder:
         source = source_of(text, column)
         counting = counting_of(source, pretokenized, lowercase, window if cooccurrences else None)
         found = counted(
@@ -102,8 +102,8 @@ def count(
         del found  # before its folder is removed
     if output is not None:
         counts.write(output)
-    if cooccurrences is None:
-        shutil.rmtree(folder, ignore_errors=True)
+    if kept is not None and cooccurrences is None:
+        remove(folder)
     return counts
 
 
@@ -182,7 +182,7 @@ def learn(
         check_writable(output)
     if isinstance(text, (str, PathLike)) and not is_remote(text) and local(text).is_dir():
         text = Cooccurrences.load(text)
-    with tempfile.TemporaryDirectory(prefix="pbos-") as scratch:
+    with folder_for(cooccurrences) as folder:
         if isinstance(text, Cooccurrences):
             pairs = text
         else:
@@ -192,7 +192,7 @@ def learn(
             pairs = counted(
                 source,
                 counting_of(source, pretokenized, lowercase, window, seed),
-                absolute(cooccurrences or Path(scratch, "cooccurrences")),
+                folder,
                 add,
                 resume,
                 threads=threads,
@@ -225,6 +225,16 @@ def learn(
         options |= {"output": output, "memory": most, "scheduler": scheduler}
     learning = {**report, "min_count": min_count, "max_words": max_words}
     return train(table, frequencies, dtype=dtype, keep_targets=keep_targets, info={"learning": learning}, **options)
+
+
+@contextmanager
+def folder_for(kept: str | PathLike[str] | None) -> Iterator[Path]:
+    """Yield the folder for what is counted: the one that is asked for, or a temporary one."""
+    if kept is not None:
+        yield absolute(kept)
+        return
+    with tempfile.TemporaryDirectory(prefix="pbos-") as scratch:
+        yield Path(scratch, "counted")
 
 
 def check_folder(place: str, folder: str | PathLike[str] | None, **wanted: bool) -> None:
@@ -273,9 +283,11 @@ def counted(
     progress: bool | None,
 ) -> Cooccurrences:
     """Return the co-occurrences of a text, from the folder where they are kept."""
+    folder = real(folder)
     parts = folder.with_name(f"{folder.name}.parts")
+    sweep(folder.parent, folder.name)
     if parts.exists() and not resume:
-        raise InputError(f"{parts} is left from an interrupted call; resume it, or remove the folder")
+        raise InputError(f"{parts} is left from an interrupted call, or in use by another; wait, resume, or remove it")
     known = Cooccurrences.load(folder).counting if folder.exists() else None
     if add and known is None:
         raise InputError(f"{folder} does not exist, so nothing can be added to it; count the first text without add")

@@ -25,7 +25,8 @@ from pbos.subwords import Subwords
 from pbos.text import PackedStrings, as_words, encode, is_missing, normalize, pack_strings
 
 ENGLISH = Path(__file__).parent / "data" / "english"
-QUERIES = 64  # compared with all words at a time
+QUERIES, COSINES = 64, 1 << 24  # compared with all words at a time; cosines that this may take, 4 bytes each
+ROUNDING = 1e-5  # more than the product of two matrices of unit vectors is off
 Neighbors = list[tuple[str, float]]
 
 
@@ -240,20 +241,21 @@ class Model(Segmenter):
             queries = unit_rows(self.embed([item for items, _ in groups for item in items], exact=exact))
         if among is None:
             candidates = names = self.words
-            units = self._unit_targets if exact else self._unit_words
+            units = self._target_columns if exact else self._word_columns
         else:
             candidates = as_words(among)
             names = self.subwords.read(candidates)
-            units = unit_rows(self.embed(candidates, exact=exact))
+            units = unit_rows(self.embed(candidates, exact=exact)).T
         repeated = len(names) - len(set(names)) if among is not None else 0
         found: list[Neighbors] = []
-        for first in range(0, len(groups), QUERIES):
-            some, asking = groups[first : first + QUERIES], queries[first : first + QUERIES]
-            for group, query, near in zip(some, asking, asking @ units.T, strict=True):
+        step = max(1, min(QUERIES, COSINES // max(1, len(names))))
+        for first in range(0, len(groups), step):
+            some, asking = groups[first : first + step], queries[first : first + step]
+            for group, query, rough in zip(some, asking, asking @ units, strict=True):
                 asked = {word for items in group for word in items if isinstance(word, str)}
                 own = set(self.subwords.read(list(asked)))
-                best = largest(near, n + len(own) + repeated) if query.any() else []
-                found.append([(candidates[at], float(near[at])) for at in best if names[at] not in own][:n])
+                best = nearest(rough, query, units, n + len(own) + repeated) if query.any() else []
+                found.append([(candidates[at], cosine) for at, cosine in best if names[at] not in own][:n])
         return found[0] if one else found
 
     def _query(self, positive: list[Any], negative: list[Any], exact: bool) -> npt.NDArray[np.float32]:
@@ -279,12 +281,12 @@ class Model(Segmenter):
         return vector
 
     @cached_property
-    def _unit_words(self) -> FloatMatrix:  # (n_words, dims)
-        return unit_rows(self.embed(self.words))
+    def _word_columns(self) -> FloatMatrix:  # (dims, n_words): the product with few queries is fastest so
+        return np.ascontiguousarray(unit_rows(self.embed(self.words)).T)
 
     @cached_property
-    def _unit_targets(self) -> FloatMatrix:  # (n_words, dims)
-        return unit_rows(self.embed(self.words, exact=True))
+    def _target_columns(self) -> FloatMatrix:
+        return np.ascontiguousarray(unit_rows(self.embed(self.words, exact=True)).T)
 
     @overload
     def explain(self, words: str, n: int = 5, *, neighbors: int = 10) -> Explanation: ...  # type: ignore[overload-overlap]
@@ -420,9 +422,9 @@ class Model(Segmenter):
         storage.save_folder(path, present, self.config(), self.card() if card is None else card)
 
     @classmethod
-    def load(cls, path: str | PathLike[str]) -> Model:
-        """Load a model folder, or the copy of a remote one, by mapping it into memory."""
-        tensors, config = storage.load_folder(path)
+    def load(cls, path: str | PathLike[str], *, verify: bool = False) -> Model:
+        """Load a model folder, or the copy of a remote one, by mapping it into memory; see `pbos.load`."""
+        tensors, config = storage.load_folder(path, verify)
         if "subword_vectors" not in tensors:
             raise ModelError(f"{path} is a segmenter, which has no vectors; load it with pbos.Segmenter.load")
         return cls.of_tensors(tensors, storage.spelling_of(path, config), config.get("info") or {})
@@ -489,16 +491,19 @@ model["unfriendliest"]
 """
 
 
-def load(path: str | PathLike[str] | None = None) -> Model:
+def load(path: str | PathLike[str] | None = None, *, verify: bool = False) -> Model:
     """Load a model folder by mapping it into memory; without a path, the English model that comes with pbos.
 
-    The path may be a URL such as "s3://bucket/model". Then the model is copied to a cache, once.
+    Args:
+        path: The folder, or a URL such as "s3://bucket/model"; then the model is copied to a cache, once.
+        verify: Whether to check the checksums of vectors over 256 MiB too, which reads them all; everything else is
+            always checked. Models that pbos saved before it had checksums have none.
 
     >>> model = load()
     >>> model["unfriendliest"].dtype
     dtype('float32')
     """
-    return Model.load(ENGLISH if path is None else path)
+    return Model.load(ENGLISH if path is None else path, verify=verify)
 
 
 def one_or_many(words: Any, missing: Missing) -> tuple[list[str], bool, list[int]]:
@@ -537,16 +542,35 @@ def as_items(items: Any) -> list[Any]:
     return list(items)
 
 
-def largest(values: npt.NDArray[np.float32], n: int) -> list[int]:
-    """Return the positions of the n largest values, largest first; of equal ones the first.
+def nearest(
+    rough: npt.NDArray[np.float32], query: npt.NDArray[np.float32], units: FloatMatrix, n: int
+) -> list[tuple[int, float]]:
+    """Return the n columns of units that are nearest to a query, as (position, cosine); of equal ones the first.
 
-    >>> largest(np.array([0.5, 0.9, 0.1, 0.9]), 3)
-    [1, 3, 0]
+    The rough cosines come from a product of matrices, whose last digits depend on how many queries there are. So the
+    candidates are compared once more, one by one.
     """
-    n = max(min(n, values.size), 0)
-    best = np.arange(values.size)
-    if 0 < n < values.size:
-        least = np.partition(values, values.size - n)[values.size - n]
-        best = np.flatnonzero(values >= least)
-    ranked: list[int] = best[np.argsort(-values[best], kind="stable")].tolist()
-    return ranked[:n]
+    best = at_least(rough, n, ROUNDING)
+    columns = np.ascontiguousarray(units[:, best].T, np.float64)
+    cosines = (columns * query).sum(axis=1).astype(np.float32)
+    order = np.argsort(-cosines, kind="stable")[:n]
+    return list(zip(best[order].tolist(), cosines[order].tolist(), strict=True))
+
+
+def at_least(values: npt.NDArray[np.float32], n: int, slack: float = 0) -> npt.NDArray[np.intp]:
+    """Return the positions of the values that are at least the nth largest minus slack, in order; all if n is too big.
+
+    >>> at_least(np.array([0.5, 0.9, 0.1, 0.9, 0.4], np.float32), 3).tolist()
+    [0, 1, 3]
+    """
+    if not 0 < n < values.size:
+        return np.arange(values.size if n > 0 else 0)
+    few = values[:: max(1, values.size // max(4096, 8 * n))]  # the nth largest of these is no larger
+    best = np.flatnonzero(values >= nth_largest(few, n) - slack)
+    return best[values[best] >= nth_largest(values[best], n) - slack]
+
+
+def nth_largest(values: npt.NDArray[np.float32], n: int) -> np.float32:
+    """Return the nth largest of at least n values."""
+    found: np.float32 = np.partition(values, values.size - n)[values.size - n]
+    return found

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import re
 import string
-import sys
 import unicodedata
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
@@ -113,7 +112,7 @@ class Reader:
 
     @cached_property
     def _alphabet(self) -> frozenset[str]:
-        return frozenset(chr(code) for code in self._code_points if code <= sys.maxunicode)  # others are damage
+        return frozenset(chr(code) for code in self._code_points)
 
     @cached_property
     def _seen(self) -> SeenForms:

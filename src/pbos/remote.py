@@ -170,6 +170,7 @@ def fetch(path: PathLike, *names: str) -> Path:
     title = re.sub(r"\W+", "-", PurePosixPath(url).name)
     home = cache_folder() / f"{title}-{digest_of(url)}"
     system, place = find(url)
+    home.mkdir(parents=True, exist_ok=True)
     with lock(home):
         facts = facts_of(url, names)
         folder = home / digest_of(facts)

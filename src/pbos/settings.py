@@ -32,8 +32,8 @@ def check_choice(name: str, value: Any, choices: Iterable[str]) -> None:
         raise InputError(f"unknown {name} {value!r}; choose one of: {', '.join(choices)}")
 
 
-def check_setting(declared: Field[Any], value: Any) -> None:
-    """Raise InputError if a value does not fit the annotation and the metadata of its field."""
+def checked_setting(declared: Field[Any], value: Any) -> Any:
+    """Return a value, as a float where its field is one; raise InputError if it does not fit the field."""
     name, kind = declared.name, str(declared.type)
     if choices := declared.metadata["choices"]:
         check_choice(name, value, choices)
@@ -41,8 +41,14 @@ def check_setting(declared: Field[Any], value: Any) -> None:
         raise InputError(f"{name} must be True or False, got {value!r}")
     elif kind == "int" or (kind == "int | None" and value is not None):
         whole_number(name, value, declared.metadata["least"])
-    elif kind == "float" and not isinstance(value, Real):
-        raise InputError(f"{name} must be a number, got {value!r}")
+    elif kind == "float":
+        if isinstance(value, bool) or not isinstance(value, Real):
+            raise InputError(f"{name} must be a number, got {value!r}")
+        try:
+            return float(value)
+        except OverflowError:
+            raise InputError(f"{name} must be a finite number, got one of over 300 digits") from None
+    return value
 
 
 @dataclass(frozen=True)
@@ -74,8 +80,7 @@ class Spelling:
             value = getattr(self, one.name)
             if getattr(value, "shape", None) == ():  # a NumPy scalar, which JSON cannot store
                 value = value.item()
-                object.__setattr__(self, one.name, value)
-            check_setting(one, value)
+            object.__setattr__(self, one.name, checked_setting(one, value))
         if self.max_len is not None and self.max_len < self.min_len:
             raise InputError(f"max_len must be at least min_len, got min_len {self.min_len} and max_len {self.max_len}")
         if not 1e-37 < self.unseen_char_prob <= 1:

@@ -1,7 +1,8 @@
 """The folder of a model or segmenter: `model.safetensors`, `config.json` and a card, `README.md`.
 
-Saved completely or not at all. Loaded by mapping it into memory, after checks whose cost does not depend on the size.
-Nothing in it is ever executed.
+Saved completely or not at all. Loaded by mapping it into memory, after checks: everything that kernels use as a place
+in an array is inside of it, so that no file, damaged or made to do harm, makes them read or write elsewhere. Checksums
+(CRC-32) find damage that leaves a valid model. Nothing in a folder is ever executed.
 """
 
 from __future__ import annotations
@@ -10,14 +11,17 @@ import json
 import math
 import mmap
 import os
+import stat
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from pbos.arrays import MAX_DIMS
 from pbos.confidence import CURVE
 from pbos.errors import InputError, ModelError
 from pbos.files import (
@@ -27,6 +31,7 @@ from pbos.files import (
     local,
     names_in,
     open_bytes,
+    real,
     reserve,
     url_of,
     write_whole_folder,
@@ -38,8 +43,12 @@ from pbos.settings import Spelling
 FORMAT_VERSION = 1
 TENSORS, CONFIG, CARD = "model.safetensors", "config.json", "README.md"
 NUMPY_TYPES = {"F32": "<f4", "F16": "<f2", "I8": "|i1", "U8": "|u1", "U16": "<u2", "U32": "<u4", "I64": "<i8"}
+TYPE_NAMES = {np.dtype(kind): name for name, kind in NUMPY_TYPES.items()}
 FILE_ORDER = ("I64", "F32", "U32", "F16", "U16", "I8", "U8")  # of tensors, as the safetensors library has it
-MAX_HEADER = 1 << 20  # ours is under 2 kB
+MAX_HEADER = 1 << 20  # ours is under 3 kB
+MAX_CONFIG = 16 << 20  # ours is under 2 kB, but people may add notes
+CHECKED_AT_LOAD = 256 << 20  # bytes of vectors whose checksums cost little time; more are checked by verify
+CHECKSUM = "checksum"
 FRESH_COPY = "get a fresh copy of the model"
 Tensors = dict[str, npt.NDArray[Any]]
 
@@ -115,32 +124,33 @@ def new_folder(
         shapes: The type and the shape of each tensor.
 
     Yields:
-        The tensors to fill, mapped from their file, and a function to call with the config and the card.
+        The tensors to fill, mapped from their file, and a function to call with the config and the card when they are.
     """
     check_writable(path)
     with write_whole_folder(target_of(path), last=CONFIG) as temporary:
+        tensors = new_tensors(temporary / TENSORS, shapes)
 
         def describe(config: dict[str, Any], card: str) -> None:
-            content = {"format": "pbos", "format_version": FORMAT_VERSION, **config}
+            header = write_checksums(temporary / TENSORS, tensors)
+            content = json.loads(json.dumps({"format": "pbos", "format_version": FORMAT_VERSION, **config}))
+            content[CHECKSUM] = checksum(content, header)
             (temporary / CONFIG).write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
             (temporary / CARD).write_text(card, encoding="utf-8")
 
-        yield new_tensors(temporary / TENSORS, shapes), describe
+        yield tensors, describe
 
 
 def new_tensors(file: Path, shapes: dict[str, tuple[Any, tuple[int, ...]]]) -> Tensors:
     """Make a safetensors file; return its tensors, to be filled, in the order of the file: large types first."""
-    kinds = {np.dtype(kind): name for name, kind in NUMPY_TYPES.items()}
     types = {name: np.dtype(dtype).newbyteorder("<") for name, (dtype, _) in shapes.items()}
-    order = sorted(shapes, key=lambda name: (FILE_ORDER.index(kinds[types[name]]), name))
-    header: dict[str, Any] = {"__metadata__": {"format": "pbos"}}
+    order = sorted(shapes, key=lambda name: (FILE_ORDER.index(TYPE_NAMES[types[name]]), name))
+    header: dict[str, Any] = {"__metadata__": {"format": "pbos", **dict.fromkeys(order, "0" * 8)}}
     size = 0
     for name in order:
         end = size + types[name].itemsize * math.prod(shapes[name][1])
-        header[name] = {"dtype": kinds[types[name]], "shape": [*shapes[name][1]], "data_offsets": [size, end]}
+        header[name] = {"dtype": TYPE_NAMES[types[name]], "shape": [*shapes[name][1]], "data_offsets": [size, end]}
         size = end
-    content = json.dumps(header, separators=(",", ":")).encode()
-    content += b" " * (-len(content) % 8)  # so that tensors are aligned
+    content = header_bytes(header)
     with file.open("xb+") as stream:
         stream.write(len(content).to_bytes(8, "little") + content)
         stream.flush()
@@ -153,9 +163,54 @@ def new_tensors(file: Path, shapes: dict[str, tuple[Any, tuple[int, ...]]]) -> T
     return tensors
 
 
+def header_bytes(header: dict[str, Any]) -> bytes:
+    """Return the header of a safetensors file, padded so that tensors are aligned."""
+    content = json.dumps(header, separators=(",", ":")).encode()
+    return content + b" " * (-len(content) % 8)
+
+
+# Checksums: the header has one of each tensor, and the config has one of itself and the header, so that the two files
+# belong together. They are for accidents: whoever changes a file on purpose can compute them again.
+
+
+def write_checksums(file: Path, tensors: Tensors) -> bytes:
+    """Write the checksums of filled tensors into the header of their file; return the header."""
+    with file.open("r+b") as stream:
+        header = json.loads(stream.read(int.from_bytes(stream.read(8), "little")))
+        header["__metadata__"] |= {name: tensor_checksum(array) for name, array in tensors.items()}
+        content = header_bytes(header)
+        stream.seek(8)
+        stream.write(content)
+    return content
+
+
+def tensor_checksum(array: npt.NDArray[Any]) -> str:
+    """Return the checksum of a tensor."""
+    return f"{zlib.crc32(array.data):08x}"
+
+
+def checksum(config: dict[str, Any], header: bytes) -> str:
+    """Return the checksum of a config, which may contain it, and the header of its tensors."""
+    content = json.dumps({name: value for name, value in config.items() if name != CHECKSUM}, sort_keys=True)
+    return f"{zlib.crc32(header, zlib.crc32(content.encode())):08x}"
+
+
+def check_checksums(folder: Path, mapped: Mapped, config: dict[str, Any], verify: bool) -> None:
+    """Raise ModelError if something is not what was saved; models of older versions have no checksums."""
+    if CHECKSUM in config and config[CHECKSUM] != checksum(config, mapped.header):
+        raise damaged(folder, f"the checksum says that {CONFIG} has changed, or does not belong to {TENSORS}")
+    for name, array in mapped.tensors.items():
+        expected = mapped.checksums.get(name)
+        if expected is not None and (verify or array.nbytes <= CHECKED_AT_LOAD) and tensor_checksum(array) != expected:
+            raise damaged(folder, f"the checksum of {name} is wrong")
+
+
+# Where models are -----------------------------------------------------------------------------------------------------
+
+
 def target_of(path: PathLike) -> PathLike:
     """Return where to save a model: a URL as it is, and of a path what links lead to."""
-    return path if is_remote(path) else Path(os.path.realpath(local(path).expanduser()))
+    return path if is_remote(path) else real(os.path.expanduser(local(path)))  # noqa: PTH111 (a Path fails on ~x)
 
 
 def check_writable(path: PathLike) -> None:
@@ -185,9 +240,14 @@ def check_local(path: PathLike, target: Path) -> None:
 def is_model(folder: PathLike) -> bool:
     """Return whether a folder has a pbos model of any version, or what was uploaded of one."""
     try:
-        with open_bytes(f"{url_of(folder)}/{CONFIG}") as stream:
-            config = json.loads(stream.read() or '{"format": "pbos"}')
-    except (OSError, ValueError):
+        if is_remote(folder):
+            with open_bytes(f"{url_of(folder)}/{CONFIG}") as stream:
+                content = stream.read(MAX_CONFIG)
+        else:
+            with open_regular(local(folder) / CONFIG) as stream:
+                content = stream.read(MAX_CONFIG)
+        config = json.loads(content or '{"format": "pbos"}')
+    except (OSError, ValueError, RecursionError):
         return False
     return isinstance(config, dict) and config.get("format") == "pbos"
 
@@ -204,67 +264,118 @@ def folder_of(path: PathLike) -> Path:
         raise ModelError(f"no model at {path}: there is no {error.filename}") from None
 
 
-def load_folder(path: PathLike) -> tuple[Tensors, dict[str, Any]]:
-    """Map a folder into memory and check it; return its tensors and its config."""
+# Loading --------------------------------------------------------------------------------------------------------------
+
+
+class Mapped(NamedTuple):
+    """A file of tensors in memory."""
+
+    tensors: Tensors
+    header: bytes
+    checksums: dict[str, Any]  # of tensors, by name
+
+
+def load_folder(path: PathLike, verify: bool = False) -> tuple[Tensors, dict[str, Any]]:
+    """Map a folder into memory and check it; return its tensors and its config.
+
+    Args:
+        path: The folder, or its URL.
+        verify: Whether to check the checksums of all vectors; by default only if this takes no time to speak of.
+    """
     folder = folder_of(path)
-    config = read_config(folder)
-    tensors = map_tensors(folder / TENSORS)
-    has_vectors = "vectors" in config or "subword_vectors" in tensors
+    config, mapped = read_files(folder)
+    has_vectors = "vectors" in config or "subword_vectors" in mapped.tensors
     required = INDEX_LAYOUT | (MODEL_LAYOUT if has_vectors else {})
-    missing = [name for name in required if name not in tensors]
+    missing = [name for name in required if name not in mapped.tensors]
     if missing:
         raise ModelError(f"{folder / TENSORS} has no tensor {missing[0]}; {FRESH_COPY}")
-    check(folder, tensors, config)
-    return tensors, config
+    check(folder, mapped.tensors, config)
+    check_checksums(folder, mapped, config, verify)
+    return mapped.tensors, config
 
 
-def read_config(folder: Path) -> dict[str, Any]:
+def read_files(folder: Path) -> tuple[dict[str, Any], Mapped]:
+    """Read the config and map the tensors of a folder: of the same one, even if another takes its place meanwhile."""
+    while True:
+        if not folder.is_dir():
+            raise ModelError(f"no model folder at {folder}")
+        handle = os.open(folder, os.O_RDONLY) if os.open in os.supports_dir_fd else None  # not on Windows
+        try:
+            with open_regular(folder / CONFIG, handle) as stream:
+                config = read_config(folder, stream)
+            with open_regular(folder / TENSORS, handle) as stream:
+                return config, map_tensors(folder / TENSORS, stream)
+        except FileNotFoundError as error:
+            if handle is not None and not os.path.samestat(os.fstat(handle), folder.stat()):
+                continue  # it has been replaced, and its files removed
+            name = Path(error.filename).name
+            whole = "" if name == CONFIG else "complete "
+            raise ModelError(f"{folder} is not a {whole}pbos model: it has no {name}") from None
+        finally:
+            if handle is not None:
+                os.close(handle)
+
+
+def open_regular(file: Path, folder: int | None = None) -> BinaryIO:
+    """Open a regular file, in an open folder if one is given; from a pipe, nothing may ever come."""
+
+    def opener(path: str, flags: int) -> int:
+        flags |= getattr(os, "O_NONBLOCK", 0)
+        return os.open(path, flags) if folder is None else os.open(file.name, flags, dir_fd=folder)
+
+    stream = open(file, "rb", opener=opener)
+    if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+        stream.close()
+        raise ModelError(f"{file} is not a regular file, but a pipe or a device; {FRESH_COPY}")
+    return stream
+
+
+def read_config(folder: Path, stream: BinaryIO) -> dict[str, Any]:
     """Read and check config.json."""
-    if not folder.is_dir():
-        raise ModelError(f"no model folder at {folder}")
+    content = stream.read(MAX_CONFIG + 1)
+    if len(content) > MAX_CONFIG:
+        raise ModelError(f"{folder / CONFIG} has more than {MAX_CONFIG >> 20} MiB; {FRESH_COPY}")
     try:
-        config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ModelError(f"{folder} is not a pbos model: it has no {CONFIG}") from None
-    except ValueError as error:
+        config = json.loads(content)
+    except (ValueError, RecursionError) as error:
         raise ModelError(f"{folder / CONFIG} is not valid JSON ({error}); {FRESH_COPY}") from None
     if not isinstance(config, dict) or config.get("format") != "pbos":
         raise ModelError(f'{folder} is not a pbos model: {CONFIG} does not say "format": "pbos"')
     version = config.get("format_version")
     if not isinstance(version, int) or version < 1:
-        raise ModelError(f"{folder / CONFIG} has no valid format_version: {version!r}; {FRESH_COPY}")
+        raise ModelError(f"{folder / CONFIG} has no valid format_version: {version!r:.40}; {FRESH_COPY}")
     if version > FORMAT_VERSION:
         raise ModelError(
             f"{folder} has model format {version}, this pbos reads up to {FORMAT_VERSION}; upgrade with "
             "pip install --upgrade pbos"
         )
+    if not isinstance(config.get("info", {}), dict):
+        raise ModelError(f"{folder / CONFIG} has an info that is not an object; {FRESH_COPY}")
     return config
 
 
-def map_tensors(file: Path) -> Tensors:
+def map_tensors(file: Path, stream: BinaryIO) -> Mapped:
     """Map a safetensors file into memory; return views of the known tensors. Nothing is copied."""
-    try:
-        with file.open("rb") as stream:
-            size = os.fstat(stream.fileno()).st_size
-            if size < 8:
-                raise ModelError(f"{file} is truncated: {size} bytes; {FRESH_COPY}")
-            data = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
-    except FileNotFoundError:
-        raise ModelError(f"{file.parent} is not a complete pbos model: it has no {TENSORS}") from None
+    size = os.fstat(stream.fileno()).st_size
+    if size < 8:
+        raise ModelError(f"{file} is truncated: {size} bytes; {FRESH_COPY}")
+    data = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
     length = int.from_bytes(data[:8], "little")
     if not 2 <= length <= min(size - 8, MAX_HEADER):
         raise ModelError(f"{file} has a header of impossible length {length}; {FRESH_COPY}")
+    content = data[8 : 8 + length]
     try:
-        header = json.loads(data[8 : 8 + length])
-        header.pop("__metadata__", None)
+        header = json.loads(content)
+        checksums = dict(header.pop("__metadata__", {}))
         entries = {
-            name: (entry["dtype"], tuple(entry["shape"]), *entry["data_offsets"]) for name, entry in header.items()
+            name: (entry["dtype"], tuple(entry["shape"]), *entry["data_offsets"])
+            for name, entry in header.items()
+            if name in LAYOUT
         }
-    except (ValueError, TypeError, KeyError, AttributeError):
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         raise ModelError(f"{file} has a damaged header; {FRESH_COPY}") from None
-    return {
-        name: _tensor(file, data, 8 + length, size, name, *entry) for name, entry in entries.items() if name in LAYOUT
-    }
+    tensors = {name: _tensor(file, data, 8 + length, size, name, *entry) for name, entry in entries.items()}
+    return Mapped(tensors, content, checksums)
 
 
 def _tensor(
@@ -272,11 +383,13 @@ def _tensor(
 ) -> npt.NDArray[Any]:
     """Return one tensor of a mapped file, after checking that it is inside the file and has the size it claims."""
     kinds, n_dims = LAYOUT[name]
-    if kind not in kinds or len(shape) != n_dims or not all(isinstance(n, int) and n >= 0 for n in (*shape, *ends)):
+    if kind not in kinds or len(shape) != n_dims or not all(type(n) is int and n >= 0 for n in (*shape, *ends)):
         expected = f"{'/'.join(kinds)} with {n_dims} dimensions"
-        raise ModelError(f"{file}: tensor {name} has type {kind} and shape {list(shape)}, expected {expected}")
+        raise ModelError(f"{file}: tensor {name} has type {kind!s:.20} and shape {[*shape]!s:.40}, expected {expected}")
+    if not all(1 <= n <= MAX_DIMS for n in shape[1:]):  # 0 would allow any number of rows
+        raise ModelError(f"{file}: tensor {name} has shape {[*shape]!s:.40}, expected 1 to {MAX_DIMS:,} columns")
     dtype = np.dtype(NUMPY_TYPES[kind])
-    count = int(np.prod(shape, dtype=object))
+    count = math.prod(shape)
     if len(ends) != 2 or ends[1] - ends[0] != count * dtype.itemsize or base + ends[1] > size:
         raise ModelError(f"{file}: tensor {name} is not inside the file; {FRESH_COPY}")
     if (base + ends[0]) % dtype.itemsize:
@@ -285,24 +398,22 @@ def _tensor(
 
 
 def check(folder: Path, tensors: Tensors, config: dict[str, Any]) -> None:
-    """Check that the tensors fit each other and the config, at a cost that does not depend on their size.
+    """Check that the tensors fit each other and the config, and that the kernels stay inside of them.
 
-    A damaged byte inside a tensor is found when the index is unpacked, or gives wrong numbers, but never makes the
-    kernels read outside of the arrays.
+    A kernel takes places in arrays from the index (see `SubwordIndex.is_valid`) and from `words.offsets`, which ascend
+    from 0 to the number of bytes. All other tensors are only numbers to compute with, in the shapes checked here.
     """
-    index = index_of(tensors).arrays
-    nodes = index.labels.size
+    for name, array in tensors.items():
+        if name in LAYOUT and (TYPE_NAMES.get(array.dtype) not in LAYOUT[name][0] or array.ndim != LAYOUT[name][1]):
+            raise damaged(folder, f"{name} has type {array.dtype} and {array.ndim} dimensions")
+    index = index_of(tensors)
+    vectors = tensors.get("subword_vectors")
     problems = {
-        "the index arrays have inconsistent sizes": not (
-            index.children.size == index.probs.size == index.rows.shape[0] == nodes > index.alphabet.size
-            and 1 <= index.rows.shape[1] <= 4
-        ),
-        "the probabilities do not fit their levels": index.prob_levels.size
-        != (256 if index.probs.dtype == np.uint8 else 0),
-        f"{CONFIG} does not belong to {TENSORS}": config.get("subwords") != nodes - 1,
+        "the index arrays have inconsistent sizes": not index.has_sizes(),
+        f"{CONFIG} does not belong to {TENSORS}": config.get("subwords") != len(index),
     }
-    if "subword_vectors" in tensors:
-        vectors, offsets = tensors["subword_vectors"], tensors["words.offsets"]
+    if vectors is not None:
+        offsets = tensors["words.offsets"]
         (rows, dims), n_words, is_int8 = vectors.shape, offsets.size - 1, vectors.dtype == np.int8
         scales, norms, targets = (tensors.get(name) for name in ("subword_scales", "subword_norms", "target_vectors"))
         problems |= {
@@ -310,7 +421,10 @@ def check(folder: Path, tensors: Tensors, config: dict[str, Any]) -> None:
             or (scales is not None and scales.size != rows),
             "the subword vectors do not fit their norms": norms is not None and (is_int8 or norms.size != rows),
             "the words do not fit their offsets": not (
-                n_words >= 0 and offsets[0] == 0 and offsets[-1] == tensors["words.bytes"].size
+                n_words >= 0
+                and offsets[0] == 0
+                and offsets[-1] == tensors["words.bytes"].size
+                and (offsets[1:] >= offsets[:-1]).all()
             ),
             "the target vectors do not fit the words": targets is not None and targets.shape != (n_words, dims),
             "the confidence does not fit the subword vectors": not confidence_fits(tensors, rows, dims),
@@ -322,6 +436,8 @@ def check(folder: Path, tensors: Tensors, config: dict[str, Any]) -> None:
     for problem, found in problems.items():
         if found:
             raise damaged(folder, problem)
+    if not index.is_valid(len(index) if vectors is None else len(vectors)):
+        raise damaged(folder, "the index of subwords is not a trie")
 
 
 def confidence_fits(tensors: Tensors, rows: int, dims: int) -> bool:

@@ -21,7 +21,7 @@ from pbos.confidence import Confidence
 from pbos.counts import WordCounts
 from pbos.errors import InputError, warn, whole_number
 from pbos.evidence import with_lengths
-from pbos.files import absolute, is_remote, local
+from pbos.files import absolute, is_remote, local, real
 from pbos.fitting import Run, System, make_system, solve
 from pbos.index import SubwordIndex, count_subwords
 from pbos.kernels import columns
@@ -44,6 +44,8 @@ from pbos.workspace import Workspace, workspace
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+
+LARGEST = 1e15  # of the values of given vectors: sums of squares then fit a float32
 
 
 def train(
@@ -161,7 +163,7 @@ def parts_of(output: str | PathLike[str] | None, parts: str | PathLike[str] | No
     folder = absolute(local(parts).expanduser())
     if not folder.parent.is_dir():
         raise InputError(f"cannot keep parts in {folder}: the folder {folder.parent} does not exist")
-    one, other = folder.resolve(), Path(target_of(target))
+    one, other = real(folder), Path(target_of(target))
     if one.is_relative_to(other) or other.is_relative_to(one):
         raise InputError(f"cannot keep parts in {folder}: it is removed at the end, and the model is {output}")
     return folder
@@ -286,9 +288,15 @@ def solver_device(device: str | None, recipe: Preset) -> Any:
 def read_vectors(vectors: Any, limit: int | None, progress: bool | None, scratch: Path | None = None) -> WordVectors:
     """Return the first words of what was given, reading no more of a file than needed."""
     if isinstance(vectors, (str, PathLike)):
-        return WordVectors.read(vectors, limit=limit, scratch=scratch, progress=progress)
-    given = WordVectors.of(vectors)
-    return given if limit is None else WordVectors(given.words[:limit], given.vectors[:limit])
+        given = WordVectors.read(vectors, limit=limit, scratch=scratch, progress=progress)
+    else:
+        given = WordVectors.of(vectors)
+        given = given if limit is None else WordVectors(given.words[:limit], given.vectors[:limit])
+    for some in blocks(len(given)):
+        if (large := np.abs(given.vectors[some]).max(axis=1) > LARGEST).any():
+            word = given.words[some.start + int(large.argmax())]
+            raise InputError(f"the vector of {word!r} has a value beyond {LARGEST:g}; divide all vectors by one number")
+    return given
 
 
 def unique_words(given: WordVectors, recipe: Preset) -> tuple[list[str], npt.NDArray[np.int64]]:

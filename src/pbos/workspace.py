@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -16,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib.format import dtype_to_descr, write_array_header_1_0
 
-from pbos.arrays import blocks
+from pbos.arrays import blocks, save_array
 from pbos.errors import InputError
-from pbos.files import errors_about, lock, reserve, sibling, sync, write_whole
+from pbos.files import hidden, lock, names_in, remove, reserve, sweep, sync, write_whole
 from pbos.pools import Pool
 
 Array = npt.NDArray[Any]
@@ -93,13 +92,10 @@ class Workspace:
         if self.folder is None or (isinstance(array, Mapped) and array.path is not None):
             return array
         path = self.path(name)
-        temporary = sibling(path)
-        try:
-            with errors_about(path), temporary.open("xb") as stream:
-                np.save(stream, array)
+        with hidden(path) as temporary:
+            with temporary.open("xb") as stream:
+                save_array(stream, array)
             temporary.replace(path)
-        finally:
-            temporary.unlink(missing_ok=True)
         return mapped(path, array.flags.writeable)
 
     def forget(self, array: Array) -> None:
@@ -140,7 +136,11 @@ def workspace(folder: Path | None, describe: Callable[[], dict[str, Any]]) -> It
     if folder is None:
         yield Workspace()
         return
-    if folder.is_dir() and any(folder.iterdir()) and not (folder / JOB).exists():
+    sweep(folder.parent, folder.name)
+    names = names_in(folder)
+    if JOB not in names and any(
+        not name.startswith(".") for name in names
+    ):  # hidden ones: killed before there was a job
         raise InputError(f"{folder} has other content than the parts of a job; choose another folder for the parts")
     with lock(folder, f"another process works in {folder}; wait for it, or stop it"):
         job = json.dumps(describe(), indent=2)
@@ -150,7 +150,7 @@ def workspace(folder: Path | None, describe: Callable[[], dict[str, Any]]) -> It
         elif (folder / JOB).read_text() != job:
             raise InputError(f"{folder} has parts of another job; finish that one, or remove the folder")
         yield Workspace(folder)
-        shutil.rmtree(folder.resolve(), ignore_errors=True)
+        remove(folder)
         folder.unlink(missing_ok=True)  # if it was a link
 
 

@@ -332,7 +332,6 @@ def words_of_table(path: str | PathLike[str], column: str | None, missing: Missi
     with open_table(path) as table:
         column, row = word_column(path, table.schema, column), 0
         for batch in table.batches:
-            batch.column(column).validate(full=True)
             for word in batch.column(column).to_pylist():
                 if missing == "error" and not word:
                     raise missing_error(f'{path}, column "{column}", row {row}', word, 'missing="zeros"')
@@ -360,17 +359,30 @@ def open_table(path: str | PathLike[str], groups: range | None = None) -> Iterat
                 sizes = [file.metadata.row_group(at).num_rows for at in range(file.num_row_groups)]
                 groups = range(len(sizes)) if groups is None else groups
                 batches = file.iter_batches(batch_size=ROWS, row_groups=groups)
-                yield Table(path, file.schema_arrow, batches, sizes, sum(sizes[: groups.start]))
+                yield Table(path, file.schema_arrow, map(validated, batches), sizes, sum(sizes[: groups.start]))
             else:
                 reader = pa.ipc.open_file(stream)
                 batches = map(reader.get_batch, range(reader.num_record_batches))
-                parts = (batch.slice(first, ROWS) for batch in batches for first in range(0, batch.num_rows, ROWS))
+                parts = (
+                    batch.slice(first, ROWS)
+                    for batch in map(validated, batches)
+                    for first in range(0, batch.num_rows, ROWS)
+                )
                 yield Table(path, reader.schema, parts)
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # the last: names of columns
         if isinstance(error, OSError) and error.errno is not None:  # the disk, not the content
             raise
         reason = str(error).splitlines()[0].rstrip(".")
         raise FormatError(f"{path} is damaged, or not the kind of table its name says ({reason})") from None
+
+
+def validated(batch: Any) -> Any:
+    """Return a batch of a file; raise ArrowInvalid if it is damaged, or pyarrow could read outside of its data."""
+    batch.validate(full=True)
+    for one, column in zip(batch.schema, batch.columns, strict=True):
+        if column.null_count and not one.nullable:
+            raise pa.ArrowInvalid(f"the column {one.name} has missing values, which its type forbids")
+    return batch
 
 
 def table_of_words(words: Iterable[str], column: str, place: str = "word") -> Table:

@@ -62,17 +62,23 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
             sys.stdout.flush()
         except PbosError as error:
             fail(str(error), 2)
-        except BrokenPipeError:  # as with `| head`; otherwise Python complains when it flushes stdout at exit
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        except KeyboardInterrupt:
-            fail("interrupted; nothing was left half-written", 130)
         except MemoryError as error:
             fail(f"not enough memory ({error}); train and learn can do with less: see --memory", 2)
         except OSError as error:
-            place = f": {error.filename}" if error.filename else ""
-            fail(f"{(error.strerror or str(error)).lower()}{place}", 2)
+            drop_output()
+            if not isinstance(error, BrokenPipeError):  # as with `| head`, which is no error
+                place = f": {error.filename}" if error.filename else ""
+                fail(f"{(error.strerror or str(error)).lower()}{place}", 2)
 
     return run
+
+
+def drop_output() -> None:
+    """Drop output that cannot be written; otherwise Python complains when it flushes stdout at exit."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def fail(sentence: str, code: int) -> NoReturn:

@@ -103,12 +103,12 @@ PresetOption = Annotated[str, one_of(tuple(PRESETS), "A named set of settings.")
 JsonOption = Annotated[bool, typer.Option("--json", help="Write JSON, one object per line.")]
 
 
-def load_model(path: str | None) -> Model:
-    """Load a model."""
+def load_model(path: str | None, *, verify: bool = False) -> Model:
+    """Load a model; with `verify`, check it as a whole."""
     prepare()
     from pbos.model import load
 
-    return load(path)
+    return load(path, verify=verify)
 
 
 @cache
@@ -168,9 +168,10 @@ def batches(items: Iterable[Item], size: int = BATCH) -> Iterator[list[Item]]:
 
 
 def note(sentence: str) -> None:
-    """Write a line to stderr."""
-    sys.stderr.write(f"pbos: {sentence}\n")
-    sys.stderr.flush()
+    """Write a line to stderr; if nobody reads it, that is no reason to stop."""
+    with suppress(OSError):
+        sys.stderr.write(f"pbos: {sentence}\n")
+        sys.stderr.flush()
 
 
 def write(line: str) -> None:

@@ -145,7 +145,11 @@ def solver_facts(training: dict[str, Any]) -> dict[str, str]:
     return facts
 
 
-def info(model: ModelOption = None, json: JsonOption = False) -> None:
+def info(
+    model: ModelOption = None,
+    json: JsonOption = False,
+    verify: Annotated[bool, typer.Option("--verify", help="Also check that no byte of the model has changed.")] = False,
+) -> None:
     """Show the size and the settings of a model.
 
     \b
@@ -153,7 +157,7 @@ def info(model: ModelOption = None, json: JsonOption = False) -> None:
       pbos info
       pbos info -m my-model --json
     """
-    config = load_model(model).config()
+    config = load_model(model, verify=verify).config()
     if json:
         write_json(config)
         return

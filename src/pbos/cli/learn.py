@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,10 +10,11 @@ from typing import Annotated, Any
 
 import typer
 
+from pbos.cli import Interrupted
 from pbos.cli.common import SchedulerOption, ThreadsOption, note, one_of, prepare, with_settings
 from pbos.cli.files import OutputOption, solver_facts
 from pbos.errors import InputError, PbosError
-from pbos.files import absolute, is_remote
+from pbos.files import absolute, is_remote, remove
 from pbos.settings import DTYPES
 
 ColumnOption = Annotated[
@@ -167,7 +167,7 @@ def learn(
             **settings,
         )
     if cooccurrences is None:
-        shutil.rmtree(kept, ignore_errors=True)
+        remove(kept)
     facts = model.info["learning"]
     note(f"read {facts['tokens']:,} words, {facts['distinct']:,} of them distinct")
     note(f"saved to {output}: {len(model):,} words, {len(model.subword_vectors):,} subword vectors x {model.dims}")
@@ -189,7 +189,7 @@ def resumable(folder: Path) -> Iterator[None]:
     before = folder.exists()
     try:
         yield
-    except (PbosError, KeyboardInterrupt):
+    except (PbosError, OSError, Interrupted):
         if not before and (folder.exists() or folder.with_name(f"{folder.name}.parts").exists()):
             note(f"what was counted is in {folder}*; to go on, use --resume, or else remove it")
         raise

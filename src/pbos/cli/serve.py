@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
+from urllib.parse import quote
 
 import typer
 
+from pbos.cli import Interrupted
 from pbos.cli.common import ModelOption, load_model, note, prepare, write
 
 
@@ -15,6 +19,16 @@ def serve(
     model: ModelOption = None,
     host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 accepts other machines too.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 picks a free one.")] = 8000,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME", help="Name that others reach the server by, such as pbos.example.org; can be repeated."
+        ),
+    ] = None,
+    token: Annotated[
+        str | None,
+        typer.Option(envvar="PBOS_TOKEN", help="What clients must send as 'Authorization: Bearer TOKEN'."),
+    ] = None,
     open: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
 ) -> None:
     """Serve a web page that explains words, and a REST API.
@@ -25,6 +39,8 @@ def serve(
       pbos serve -m my-model --port 8080
       curl 'http://127.0.0.1:8000/segment?word=unfriendliest&n=3'
     """
+    # Products of matrices in one thread each: requests share the cores, and threads of one would wait for each other.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before NumPy is imported
     from pbos.errors import MissingExtraError
 
     try:
@@ -35,14 +51,17 @@ def serve(
     from pbos.server import make_app
 
     with listen(host, port) as listener:
-        app = make_app() if model is None else make_app(load_model(model), name=Path(model).resolve().name)
+        given = None if model is None else load_model(model)
+        name = None if model is None else Path(model).resolve().name
+        app = make_app(given, name=name, hosts=[host, *(allow_host or [])], token=token)
         url = url_of(listener)
         write(f"{url}  (API: {url}/docs; stop with Ctrl-C)")
         sys.stdout.flush()
         if open:
             import webbrowser
 
-            if not webbrowser.open(url):
+            if not webbrowser.open(url if token is None else f"{url}#token={quote(token)}"):
                 note("no browser found; open the address above yourself")
-        run(app, listener)
+        with suppress(Interrupted):  # uvicorn sends the signal again after it has stopped
+            run(app, listener)
         note("stopped")

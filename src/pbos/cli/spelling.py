@@ -135,10 +135,10 @@ def segmenter_of(model: str | None, counts: str | None, **settings: Any) -> Segm
         raise InputError("give a model with --model or counts with --counts, not both")
     prepare()
     from pbos.segmenter import Segmenter
-    from pbos.storage import folder_of, read_config
+    from pbos.storage import folder_of, read_files
 
     if counts is not None:
         return Segmenter.from_counts(counts, **settings)
-    if model is None or "vectors" in read_config(folder_of(model)):
+    if model is None or "vectors" in read_files(folder_of(model))[0]:
         return load_model(model)
     return Segmenter.load(model)

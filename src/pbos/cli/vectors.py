@@ -184,11 +184,18 @@ def _writer(output: str | None, json: bool, dims: int) -> Iterator[Writer]:
         if output is None or Path(output).suffix != ".npy":
             yield lambda *columns: _write_text(stream, json, *columns)
             return
+        if not stream.seekable():
+            raise InputError(f"{output} is a pipe; .npy needs a file, or leave out the suffix for text")
         header = {"descr": "<f4", "fortran_order": False}
         write_header(stream, {**header, "shape": (0, dims)})
-        start = stream.tell()
-        yield lambda words, vectors: stream.write(vectors.tobytes())
-        rows = (stream.tell() - start) // (4 * dims)
+        rows = 0
+
+        def write_rows(words: list[str], vectors: Any) -> None:
+            nonlocal rows
+            stream.write(vectors.tobytes())
+            rows += len(words)
+
+        yield write_rows
         stream.seek(0)  # NumPy leaves room for any number of rows
         write_header(stream, {**header, "shape": (rows, dims)})
 

@@ -7,7 +7,7 @@ import json
 import mmap
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property, reduce
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -20,6 +20,7 @@ from pbos.errors import FormatError, InputError
 from pbos.files import PathLike, local, write_whole_folder
 from pbos.kernels import lines, pairs
 from pbos.threads import in_threads, thread_count
+from pbos.vectors.rows import damage_in
 
 FORMAT = "pbos co-occurrences 1"
 LEAST_TOKENS = 1_000_000  # a shorter block is thinned out as if it had so many, or nothing would be left of it
@@ -133,11 +134,25 @@ class Cooccurrences:
         with errors_of(folder):
             words = folder / "words.txt"
             coded = np.memmap(words, np.uint8, "r") if words.stat().st_size else np.zeros(0, np.uint8)
-            counts, indptr, indices, data = (np.load(folder / f"{name}.npy", mmap_mode="r") for name in ARRAYS)
-        ends = bytes(coded[-1:]) in (b"", b"\n") and np.count_nonzero(some_of(coded) == lines.END)
-        if not (ends == counts.size == indptr.size - 1 and indptr[-1] == indices.size == data.size):
+            arrays: Any = [np.lib.format.open_memmap(folder / f"{name}.npy", mode="r") for name in ARRAYS]
+            if [(array.ndim, array.dtype) for array in arrays] != [(1, np.dtype(dtype)) for dtype in ARRAYS.values()]:
+                raise ValueError("arrays of other types or shapes")
+            counts, indptr, indices, data = arrays
+            loaded = cls(coded, counts, indptr, indices, data, counting, blocks)
+        if not loaded.fits():
             raise FormatError(f"{folder}: its files do not belong together; count again")
-        return cls(coded, counts, indptr, indices, data, counting, blocks)
+        return loaded
+
+    def fits(self) -> bool:
+        """Return whether the arrays of a folder belong together, so that no kernel leaves them."""
+        ends = bytes(self.lines[-1:]) in (b"", b"\n") and np.count_nonzero(some_of(self.lines) == lines.END)
+        indptr = some_of(self.indptr)
+        if not (ends == len(self) == indptr.size - 1 and indptr[-1] == self.indices.size == self.data.size):
+            return False
+        if indptr[0] or (indptr[1:] < indptr[:-1]).any() or some_of(self.counts).min(initial=0) < 0:
+            return False
+        parts = (some_of(self.indices, slice(at, at + ENTRIES)) for at in range(0, self.indices.size, ENTRIES))
+        return all(part.min() >= 0 and part.max() < 3 * len(self) for part in parts)
 
 
 ARRAYS = {"counts": np.int64, "indptr": np.int64, "indices": np.int32, "data": np.uint32}
@@ -158,11 +173,10 @@ def some_of(array: npt.NDArray[Any], some: slice = slice(None)) -> npt.NDArray[A
 def errors_of(folder: Path) -> Iterator[None]:
     """Turn errors about what a folder has into FormatError."""
     try:
-        yield
+        with damage_in(folder, "not a folder of co-occurrences, or damaged"):
+            yield
     except FileNotFoundError as error:
         raise FormatError(f"{error.filename}: not there; expected a folder of co-occurrences") from None
-    except (ValueError, KeyError, TypeError) as error:
-        raise FormatError(f"{folder}: not a folder of co-occurrences, or damaged ({error})") from None
 
 
 def read_info(folder: Path) -> tuple[Counting, list[str]]:
@@ -171,7 +185,10 @@ def read_info(folder: Path) -> tuple[Counting, list[str]]:
         info = json.loads((folder / "info.json").read_text("utf-8"))
         if info["format"] != FORMAT:
             raise ValueError("another format")
-        return Counting(**info["counting"]), list(info["blocks"])
+        kinds = {one.name: type(one.default) for one in fields(Counting)}
+        if {name: type(value) for name, value in info["counting"].items()} != kinds:
+            raise ValueError("other settings")
+        return Counting(**info["counting"]), [str(block) for block in info["blocks"]]
 
 
 def merge(parts: list[Cooccurrences], path: PathLike, threads: int | None = None) -> None:
@@ -207,7 +224,7 @@ def merge(parts: list[Cooccurrences], path: PathLike, threads: int | None = None
                 n_entries += data.size
         for writer in writers.values():
             writer.close()
-        words.tofile(folder / "words.txt")
+        (folder / "words.txt").write_bytes(words.data)
         blocks = [block for part in parts for block in part.blocks]
         info = {"format": FORMAT, "counting": asdict(parts[0].counting), "blocks": blocks}
         (folder / "info.json").write_text(json.dumps(info, indent=1) + "\n", "utf-8")

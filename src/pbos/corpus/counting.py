@@ -14,7 +14,7 @@ from typing import NamedTuple
 from pbos.corpus.cooccurrences import Cooccurrences, Counting, merge, read_info
 from pbos.corpus.sources import Shard, Source, text_of
 from pbos.errors import InputError, warn
-from pbos.files import LOCK, lock, put_in_place, sibling
+from pbos.files import LOCK, hidden, lock, put_in_place, remove
 from pbos.pools import Pool
 from pbos.progress import progress as progress_bar
 from pbos.threads import thread_count
@@ -71,7 +71,9 @@ def count_text(
             runs.count([Job(number, *one) for number, one in enumerate(new)], pool, progress)
             runs.merge({folder / SUM: [target, *runs.paths()] if before else runs.paths()}, pool)
             if len(Cooccurrences.load(folder / SUM)):
-                put_in_place(folder / SUM, target)
+                with hidden(target) as temporary:
+                    (folder / SUM).rename(temporary)
+                    put_in_place(temporary, target)
         runs.clear()
     if not target.exists():
         raise InputError("there are no words in the text")
@@ -138,17 +140,16 @@ def merge_runs(job: Merge) -> None:
 @contextmanager
 def only_here(folder: Path) -> Iterator[None]:
     """Keep other processes out of a folder; at the end remove what is not a run, and the folder if it is empty."""
-    locked = False
-    try:
-        with lock(folder, f"another process is counting into {folder}; wait for it, or stop it"):
-            locked = True
+    folder.mkdir(parents=True, exist_ok=True)
+    with lock(folder, f"another process is counting into {folder}; wait for it, or stop it"):
+        try:
             yield
-    finally:
-        if locked:
+        finally:
             shutil.rmtree(folder / TEXT, ignore_errors=True)
-            (folder / LOCK).unlink(missing_ok=True)
-            with suppress(OSError):
-                folder.rmdir()
+            if all(path.name == LOCK for path in folder.iterdir()):
+                (folder / LOCK).unlink(missing_ok=True)
+                with suppress(OSError):
+                    folder.rmdir()
 
 
 class Runs:
@@ -227,13 +228,6 @@ class Runs:
         """Merge groups of runs into one each; if there are few, with several threads."""
         threads = max(1, pool.size // max(1, len(groups)))
         pool.map("merge-counts", merge_runs, [Merge(paths, target, threads) for target, paths in groups.items()])
-
-
-def remove(path: Path) -> None:
-    """Remove a folder so that no part of it is left under its name if this is interrupted."""
-    hidden = sibling(path)
-    path.rename(hidden)
-    shutil.rmtree(hidden)
 
 
 def name_of(first: int, last: int) -> str:

@@ -79,7 +79,8 @@ def predict(features, center, spread, coefficients, curve):
         total = np.float32(0.0)
         for at in range(coefficients.size):
             total += inputs[0, at] * coefficients[at]
-        place = min(max(total, np.float32(0.0)), np.float32(1.0)) * np.float32(curve.size - 1)
+        total = min(total, np.float32(1.0)) if total > 0.0 else np.float32(0.0)  # also if it is NaN
+        place = total * np.float32(curve.size - 1)
         low = min(int(place), curve.size - 2)
         out[word] = curve[low] + (place - np.float32(low)) * (curve[low + 1] - curve[low])
     return out

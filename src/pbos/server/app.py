@@ -1,34 +1,44 @@
 """The web application: the page and the REST API.
 
 Endpoints are plain functions, so FastAPI runs them in threads, and the kernels release the GIL. They write their own
-JSON, because FastAPI would write it in the event loop. FastAPI also evaluates annotations, some of which name types
+JSON, because FastAPI would write it in the event loop. Many words are worked on in blocks: other threads get their turn
+between them, and a request that nobody waits for stops. FastAPI also evaluates annotations, some of which name types
 inside of `make_app`: so this module does not postpone them with `from __future__ import annotations`.
 """
 
+import asyncio
 import io
-import json
-from collections.abc import Iterable
+import os
+import re
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
+import numpy.typing as npt
+from anyio import to_thread
 from fastapi import APIRouter, FastAPI, Header, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse
 from fastapi.staticfiles import StaticFiles
 from pydantic import Field
+from pydantic_core import to_json
 from starlette.exceptions import HTTPException
 
 from pbos import __version__
 from pbos.arrays import FloatMatrix, unit_rows
 from pbos.errors import InputError
-from pbos.model import Model, load
+from pbos.model import QUERIES, Model, load
 from pbos.server import schemas
-from pbos.server.gate import Gate, error_response
+from pbos.server.gate import Gate, Load, error_response, stop_if_abandoned
 from pbos.server.schemas import Limits
 from pbos.subwords import Segmentation
 
 DEFAULT_LIMITS = Limits()
+BLOCK = 256  # words worked on at a time
+THREADS = max(4, os.cpu_count() or 1)  # requests that run at a time; the others wait
 STATIC = Path(__file__).parent / "static"
 JSON, RAW, NPY = "application/json", "application/octet-stream", "application/x-npy"
 EXAMPLES = ["unfriendliest", "covfefe", "penpineapplepie", "naïvety", "state-of-the-art"]  # for the English model
@@ -38,7 +48,14 @@ MAP_EXAMPLES = [
 ]
 
 
-def make_app(model: Model | None = None, *, name: str | None = None, limits: Limits = DEFAULT_LIMITS) -> FastAPI:
+def make_app(
+    model: Model | None = None,
+    *,
+    name: str | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+    hosts: Iterable[str] | None = None,
+    token: str | None = None,
+) -> FastAPI:
     """Return the page and the API of a model, for any ASGI server.
 
     All features of the model are used once, so that the first request is as fast as later ones.
@@ -51,8 +68,12 @@ def make_app(model: Model | None = None, *, name: str | None = None, limits: Lim
     Args:
         model: The model; None for the English model that comes with pbos.
         name: The name of the model on the page.
-        limits: The most that one request can ask for.
+        limits: The most that one request can ask for, and that all of them can together.
+        hosts: The names in the Host header to answer for, besides localhost and addresses; None for any.
+        token: What clients must send as `Authorization: Bearer TOKEN`; None to let everybody in.
     """
+    if token is not None and not re.fullmatch("[!-~]+", token):
+        raise InputError("the token must be letters, digits and signs of ASCII, without spaces; choose another")
     if model is None:
         model, name, examples, map_examples = load(), name or "English", EXAMPLES, MAP_EXAMPLES
     else:
@@ -85,7 +106,21 @@ def make_app(model: Model | None = None, *, name: str | None = None, limits: Lim
         words: list[Word] = Field(max_length=limits.map_words, examples=[["king", "queen", "dog", "puppy"]])
 
     binary = {"schema": {"type": "string", "format": "binary"}}
-    errors: dict[int | str, dict[str, Any]] = {413: {"model": schemas.Error}, 422: {"model": schemas.Error}}
+    load_now = Load(limits)
+    nearest = Batches(partial(neighbors_of, model))
+    errors: dict[int | str, dict[str, Any]] = {
+        status: {"model": schemas.Error, "description": description} for status, description in REFUSALS.items()
+    }
+
+    def within_cost(words: list[str], n: int = 1) -> list[str]:
+        """Return words, or refuse them if they take too long together."""
+        cost = sum(map(len, words)) * n
+        if cost > limits.letters:
+            asked = "characters times n" if n > 1 else "characters"
+            most = f"at most {limits.letters:,} per request"
+            raise HTTPException(413, f"the words have {cost:,} {asked}, {most}; send fewer words at a time")
+        return words
+
     vectors = APIRouter(tags=["vectors"], responses=errors)
     spelling = APIRouter(tags=["spelling"], responses=errors)
     server = APIRouter(tags=["server"])
@@ -95,7 +130,8 @@ def make_app(model: Model | None = None, *, name: str | None = None, limits: Lim
     @vectors.get("/embed", response_model=schemas.WordVector)
     def embed_word(word: Word) -> Response:
         """Return the vector of a word; zeros if none of its subwords has a vector."""
-        return as_json({"word": word, "confidence": confidence_of(model, word), "vector": model[word].tolist()})
+        vector = short_digits(model[word]).tolist()
+        return as_json({"word": word, "confidence": confidence_of(model, word), "vector": vector})
 
     @vectors.post("/embed", response_model=schemas.Vectors, responses={200: {"content": {RAW: binary, NPY: binary}}})
     def embed_batch(body: Words, accept: Annotated[str, Header(include_in_schema=False)] = JSON) -> Response:
@@ -104,19 +140,25 @@ def make_app(model: Model | None = None, *, name: str | None = None, limits: Lim
         `Accept: application/octet-stream` returns little-endian float32, row by row, with the headers `X-Shape` (such
         as `2,160`) and `X-Dtype`; `Accept: application/x-npy` returns a file for `numpy.load`.
         """
-        return as_vectors(model.embed(body.words), accept)
+        vectors = np.empty((len(within_cost(body.words)), model.dims), np.float32)
+        for some in blocks(len(vectors)):
+            model.embed(body.words[some], out=vectors[some])
+        return as_vectors(vectors, accept)
 
     @vectors.get("/neighbors", response_model=schemas.WordWithNeighbors)
-    def neighbors(word: Word, n: Count = 10) -> Response:
+    async def neighbors(word: Word, n: Count = 10) -> Response:
         """Return the training words nearest to a word, by cosine; an empty list if the word has no vector."""
-        found = [{"word": other, "cosine": cosine} for other, cosine in model.neighbors(word, n)]
-        return as_json({"word": word, "confidence": confidence_of(model, word), "neighbors": found})
+        return as_json(await nearest.ask((word, n)))
 
     @vectors.post("/confidence", response_model=schemas.Results[schemas.Confidence])
     def confidences(body: Words) -> Response:
         """Return how far to trust the vectors of many words; an error if the model has no confidence."""
-        found = model.confidence(body.words).tolist()
-        return as_results({"word": word, "confidence": trust} for word, trust in zip(body.words, found, strict=True))
+
+        def trusts(some: list[str]) -> Iterator[Any]:
+            for word, trust in zip(some, model.confidence(some).tolist(), strict=True):
+                yield {"word": word, "confidence": trust}
+
+        return as_results(within_cost(body.words), trusts)
 
     @vectors.get("/similarity", response_model=schemas.Similarity)
     def similarity(first: Word, second: Word) -> Response:
@@ -126,13 +168,18 @@ def make_app(model: Model | None = None, *, name: str | None = None, limits: Lim
     @vectors.post("/similarity", response_model=schemas.Results[schemas.Similarity])
     def similarities(body: Pairs) -> Response:
         """Return the cosines of many pairs of words."""
-        cosines = model.similarity([first for first, _ in body.pairs], [second for _, second in body.pairs]).tolist()
-        return as_results({"words": pair, "cosine": cosine} for pair, cosine in zip(body.pairs, cosines, strict=True))
+        within_cost([word for pair in body.pairs for word in pair])
+
+        def cosines(some: list[tuple[str, str]]) -> Iterator[Any]:
+            found = model.similarity([first for first, _ in some], [second for _, second in some]).tolist()
+            return ({"words": pair, "cosine": cosine} for pair, cosine in zip(some, found, strict=True))
+
+        return as_results(body.pairs, cosines)
 
     @vectors.post("/map", response_model=schemas.Map)
     def map_words(body: MapWords) -> Response:
         """Place words on the plane of the first two principal components of their unit vectors."""
-        words = np.array(list(dict.fromkeys(body.words)), object)
+        words = np.array(list(dict.fromkeys(within_cost(body.words))), object)
         units = unit_rows(model.embed(words))
         known = units.any(axis=1)
         positions, spread = project(units[known])
@@ -149,7 +196,8 @@ def make_app(model: Model | None = None, *, name: str | None = None, limits: Lim
     @spelling.post("/segment", response_model=schemas.Results[schemas.SegmentedWord])
     def segment_words(body: WordsToSegment) -> Response:
         """Return the n most probable segmentations of many words."""
-        return as_results(map(segmented, body.words, model.segment(body.words, body.n)))
+        words = within_cost(body.words, body.n)
+        return as_results(words, lambda some: map(segmented, some, model.segment(some, body.n)))
 
     @spelling.get("/weights", response_model=schemas.WeightedWord)
     def weigh_word(word: Word) -> Response:
@@ -159,7 +207,7 @@ def make_app(model: Model | None = None, *, name: str | None = None, limits: Lim
     @spelling.post("/weights", response_model=schemas.Results[schemas.WeightedWord])
     def weigh_words(body: Words) -> Response:
         """Return the weights of the subwords of many words."""
-        return as_results(map(weighted, body.words, model.weights(body.words)))
+        return as_results(within_cost(body.words), lambda some: map(weighted, some, model.weights(some)))
 
     @spelling.get("/explain", response_model=schemas.ExplainedWord)
     def explain(word: Word, n: Count = 5, neighbors: Count = 10) -> Response:
@@ -179,12 +227,23 @@ def make_app(model: Model | None = None, *, name: str | None = None, limits: Lim
         """Return the status "ok" and the version; the server answers as soon as the model is ready."""
         return {"status": "ok", "version": __version__}
 
+    @server.get("/health/live")
+    async def live() -> dict[str, str]:
+        """Return the status "ok" as long as the server answers at all; if it does not, restart it."""
+        return {"status": "ok"}
+
+    @server.get("/health/ready", responses={503: {"model": schemas.Error, "description": "Not now."}})
+    async def ready() -> Response:
+        """Return the status "ok" if requests get in, 503 if they would be refused; then send them elsewhere."""
+        return error_response(503, "the server has too much to do") if load_now.full else as_json({"status": "ok"})
+
     app = FastAPI(
         title="pbos",
         version=__version__,
         description="A vector for every word, from its spelling, with an explanation.",
         docs_url=None,  # FastAPI's own pages load scripts from other servers
         redoc_url=None,
+        lifespan=few_threads,
         exception_handlers={
             InputError: input_error,
             HTTPException: http_error,
@@ -203,8 +262,66 @@ def make_app(model: Model | None = None, *, name: str | None = None, limits: Lim
     def docs() -> Response:
         return FileResponse(STATIC / "docs.html")
 
-    app.add_middleware(Gate, max_bytes=limits.body_bytes)
+    app.add_middleware(Gate, load=load_now, hosts=hosts, token=token)
     return app
+
+
+REFUSALS = {
+    400: "The body cannot be read as JSON.",
+    401: "The token is missing.",
+    408: "The body took too long to arrive.",
+    413: "The request asks for too much.",
+    421: "The server does not answer for this Host.",
+    422: "The request is not valid.",
+    429: "The server has too much to do.",
+}
+
+
+@asynccontextmanager
+async def few_threads(app: FastAPI) -> AsyncIterator[None]:
+    """Let only some requests run at a time: each needs memory and all cores."""
+    to_thread.current_default_thread_limiter().total_tokens = THREADS
+    yield
+
+
+class Batches:
+    """Collects requests that come while others are worked on, and works on them together, in a thread."""
+
+    def __init__(self, function: Callable[[list[Any]], list[Any]]) -> None:
+        self.function = function
+        self.waiting: list[tuple[Any, asyncio.Future[Any]]] = []
+        self.worker: asyncio.Task[None] | None = None
+
+    async def ask(self, item: Any) -> Any:
+        """Return the result for one item."""
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.waiting.append((item, future))
+        if self.worker is None or self.worker.done():
+            self.worker = asyncio.create_task(self.work())
+        return await future
+
+    async def work(self) -> None:
+        """Work on all that wait, and on those that came in the meantime, until none is left."""
+        while self.waiting:
+            batch, self.waiting = self.waiting[:QUERIES], self.waiting[QUERIES:]
+            try:
+                results = await to_thread.run_sync(self.function, [item for item, _ in batch])
+            except Exception as error:
+                results = [error] * len(batch)
+            for (_, future), result in zip(batch, results, strict=True):
+                if not future.done():
+                    future.set_exception(result) if isinstance(result, Exception) else future.set_result(result)
+
+
+def neighbors_of(model: Model, asked: list[tuple[str, int]]) -> list[dict[str, Any]]:
+    """Return the neighbors of words, and how many are asked for, with the confidence of the words."""
+    words = [word for word, _ in asked]
+    found = model.neighbors(words, max(n for _, n in asked))
+    trust = model.confidence(words).tolist() if model.has_confidence else [None] * len(words)
+    return [
+        {"word": word, "confidence": sure, "neighbors": [{"word": w, "cosine": c} for w, c in near[:n]]}
+        for (word, n), near, sure in zip(asked, found, trust, strict=True)
+    ]
 
 
 def warm_up(model: Model) -> None:
@@ -256,15 +373,22 @@ def weighted(word: str, weights: list[tuple[str, float]]) -> dict[str, Any]:
     return {"word": word, "weights": [{"subword": subword, "weight": weight} for subword, weight in weights]}
 
 
+def blocks(n_items: int) -> Iterator[slice]:
+    """Yield slices of items, until the request is abandoned."""
+    for first in range(0, n_items, BLOCK):
+        stop_if_abandoned()
+        yield slice(first, first + BLOCK)
+
+
 def as_json(value: Any) -> Response:
     """Return a small value as JSON."""
-    return Response(json.dumps(value, ensure_ascii=False), media_type=JSON)
+    return Response(to_json(value), media_type=JSON)
 
 
-def as_results(results: Iterable[Any]) -> Response:
-    """Return many results as JSON, written one by one: a single long call of json.dumps would hold the GIL."""
-    rows = ",\n".join(json.dumps(result, ensure_ascii=False) for result in results)
-    return Response(f'{{"results": [{rows}]}}', media_type=JSON)
+def as_results(items: list[Any], results_of: Callable[[list[Any]], Iterable[Any]]) -> Response:
+    """Return the results for many items as JSON."""
+    written = [to_json(list(results_of(items[some])))[1:-1] for some in blocks(len(items))]
+    return Response(b'{"results":[' + b",\n".join(written) + b"]}", media_type=JSON)
 
 
 def as_vectors(vectors: FloatMatrix, accept: str) -> Response:
@@ -272,8 +396,9 @@ def as_vectors(vectors: FloatMatrix, accept: str) -> Response:
     wanted = [kind.split(";")[0].strip().lower() for kind in accept.split(",")]
     kind = next((kind for kind in wanted if kind in (RAW, NPY, JSON)), JSON)
     if kind == JSON:
-        rows = ",\n".join(json.dumps(row.tolist()) for row in vectors)
-        return Response(f'{{"shape": {list(vectors.shape)}, "vectors": [{rows}]}}', media_type=JSON)
+        written = [to_json(short_digits(vectors[some]).tolist())[1:-1] for some in blocks(len(vectors))]
+        start = b'{"shape":[%d,%d],"vectors":[' % vectors.shape
+        return Response(start + b",\n".join(written) + b"]}", media_type=JSON)
     vectors = vectors.astype("<f4", copy=False)
     file = io.BytesIO()
     if kind == NPY:
@@ -284,6 +409,18 @@ def as_vectors(vectors: FloatMatrix, accept: str) -> Response:
     return Response(file.getvalue(), media_type=kind, headers=headers)
 
 
+def short_digits(vectors: FloatMatrix) -> npt.NDArray[np.float64]:
+    """Return float32 numbers as float64 ones of 9 significant digits, which are the same float32 numbers.
+
+    >>> np.float32([0.1, 0]).tolist(), short_digits(np.float32([0.1, 0])).tolist()
+    ([0.10000000149011612, 0.0], [0.100000001, 0.0])
+    """
+    numbers = vectors.astype(np.float64)
+    size = np.abs(numbers)
+    scale = 10.0 ** (8 - np.floor(np.log10(size, out=np.zeros_like(size), where=size > 0)))
+    return np.rint(numbers * scale) / scale
+
+
 async def input_error(request: Request, error: InputError) -> Response:
     """Return the response for words that pbos does not accept."""
     return error_response(422, str(error))
@@ -292,7 +429,12 @@ async def input_error(request: Request, error: InputError) -> Response:
 async def http_error(request: Request, error: HTTPException) -> Response:
     """Return the response for an error with a status, such as an unknown path."""
     sentence = f"{request.method} {request.url.path}: {error.detail}; see /docs"
-    return error_response(error.status_code, sentence, error.headers)
+    headers = dict(error.headers or {})
+    if error.status_code == 405:  # Starlette names only the methods of one of the functions for a path
+        path = request.url.path.removeprefix(request.scope.get("root_path", ""))
+        same = [route for route in request.app.routes if getattr(route, "path", "") == path]
+        headers["Allow"] = ", ".join(sorted({method for route in same for method in route.methods}))
+    return error_response(error.status_code, sentence, headers)
 
 
 async def validation_error(request: Request, error: RequestValidationError) -> Response:

@@ -1,13 +1,23 @@
-"""The outermost layer of the application: it limits the size of requests, sets headers, and answers every request."""
+"""The outermost layer of the application: it decides which requests get in, and answers every request."""
 
 from __future__ import annotations
 
+import asyncio
+import hmac
+import ipaddress
 import logging
-from collections.abc import Mapping
+import threading
+import traceback
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from contextvars import ContextVar
+from urllib.parse import urlsplit
 
 from fastapi.responses import JSONResponse
-from starlette.exceptions import HTTPException
+from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from pbos.server.schemas import Limits
 
 # The page loads only its own files, cannot be framed, and sends data nowhere else.
 HEADERS = {
@@ -18,6 +28,10 @@ HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "cache-control": "no-cache",
 }
+RAW_HEADERS = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
+PIECE = 1 << 16  # bytes of an answer that are handed over at a time
+WEIGHT = 8192  # bytes of a body that count as one more request
+WITHOUT_TOKEN = {"/", "/docs", "/openapi.json", "/health", "/health/live", "/health/ready"}
 log = logging.getLogger("pbos.server")
 
 
@@ -26,39 +40,200 @@ def error_response(status: int, sentence: str, headers: Mapping[str, str] | None
     return JSONResponse({"status": status, "error": sentence}, status, headers)
 
 
-class Gate:
-    """An ASGI middleware."""
+class Abandoned(Exception):
+    """The client of the running request is gone, or the server stops: nobody waits for the result."""
 
-    def __init__(self, app: ASGIApp, max_bytes: int) -> None:
-        self.app = app
-        self.max_bytes = max_bytes
+
+_abandoned: ContextVar[threading.Event] = ContextVar("abandoned")
+
+
+def stop_if_abandoned() -> None:
+    """Raise Abandoned if nobody waits for the result of the running request; for threads, between steps."""
+    event = _abandoned.get(None)
+    if event is not None and event.is_set():
+        raise Abandoned
+
+
+class Refusal(Exception):
+    """A request that does not get in."""
+
+    def __init__(self, status: int, sentence: str, headers: Mapping[str, str] | None = None) -> None:
+        self.response = error_response(status, sentence, headers)
+
+
+class Load:
+    """What the server is busy with.
+
+    Attributes:
+        requests: How many requests run or wait for a thread; long ones count more than once.
+        held: The bytes of bodies and answers in memory.
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits, self.requests, self.held = limits, 0, 0
+
+    @property
+    def full(self) -> bool:
+        """Whether further requests are refused."""
+        return self.requests >= self.limits.requests or self.held >= self.limits.held_bytes
+
+    def check(self) -> None:
+        """Refuse a request if the server is full."""
+        if self.full:
+            raise Refusal(429, "the server has too much to do; try again later", {"retry-after": "1"})
+
+
+class Gate:
+    """An ASGI middleware: checks the host and the token, reads bodies within limits, adds headers, hides failures."""
+
+    def __init__(self, app: ASGIApp, load: Load, hosts: Iterable[str] | None = None, token: str | None = None) -> None:
+        self.app, self.load, self.limits = app, load, load.limits
+        self.hosts = None if hosts is None else {name.lower() for name in hosts}
+        self.token = None if token is None else f"Bearer {token}".encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        received, started = 0, False
-
-        async def receive_limited() -> Message:
-            nonlocal received
-            message = await receive()
-            received += len(message.get("body", b""))
-            if received > self.max_bytes:
-                raise HTTPException(413, f"the body is longer than {self.max_bytes:,} bytes")
-            return message
-
-        async def send_with_headers(message: Message) -> None:
-            nonlocal started
-            if message["type"] == "http.response.start":
-                started = True
-                message["headers"] = [*message["headers"], *((k.encode(), v.encode()) for k, v in HEADERS.items())]
-            await send(message)
-
+        answer = Answer(send, self.load)
         try:
-            await self.app(scope, receive_limited, send_with_headers)
-        except Exception:
-            log.exception("%s %s failed", scope["method"], scope["path"])
-            if not started:
-                response = error_response(500, "the server failed on this request; see its log for details")
-                await response(scope, receive, send_with_headers)
+            await self.handle(scope, receive, answer)
+        except Refusal as refusal:
+            await refusal.response(scope, receive, answer)
+        except Abandoned:
+            pass
+        except asyncio.CancelledError:  # by the server, when requests are not done in time after it was stopped
+            if not answer.started:
+                await error_response(503, "the server was stopped")(scope, receive, answer)
+        except Exception as error:
+            frames = "".join(traceback.format_tb(error.__traceback__))  # without its message, which may contain words
+            log.error("%s %r failed with %s\n%s", scope["method"], scope["path"], type(error).__name__, frames)
+            if not answer.started:
+                sentence = "the server failed on this request; see its log for details"
+                await error_response(500, sentence)(scope, receive, answer)
+        finally:
+            self.load.held -= answer.held
+
+    async def handle(self, scope: Scope, receive: Receive, answer: Answer) -> None:
+        """Let a request in or refuse it, and tell the threads that work on it when its client is gone."""
+        headers, path = Headers(scope=scope), scope["path"].removeprefix(scope.get("root_path", ""))
+        self.check_host(headers.get("host", ""))
+        if path.startswith("/health"):
+            await self.app(scope, receive, answer)
+            return
+        if path not in WITHOUT_TOKEN and not path.startswith("/static/"):
+            self.check_token(headers.get("authorization", ""))
+        self.load.check()
+        body = b""
+        if "content-length" in headers or "transfer-encoding" in headers:
+            try:
+                body = await asyncio.wait_for(self.read(headers, receive, answer), self.limits.body_seconds)
+            except asyncio.TimeoutError:
+                sentence = f"the body did not arrive within {self.limits.body_seconds:g} seconds"
+                raise Refusal(408, sentence, {"connection": "close"}) from None
+            self.load.check()
+        _abandoned.set(answer.gone)
+        watcher = asyncio.create_task(wait_for_the_end(receive, answer.gone))
+        weight = 1 + len(body) // WEIGHT
+        self.load.requests += weight
+        try:
+            await self.app(scope, replay(body), answer)
+        finally:
+            self.load.requests -= weight
+            answer.gone.set()
+            watcher.cancel()
+
+    async def read(self, headers: Headers, receive: Receive, answer: Answer) -> bytes:
+        """Read the body of a request. What is too long is not kept."""
+        too_long = Refusal(413, f"the body is longer than {self.limits.body_bytes:,} bytes; send fewer words at a time")
+        length = headers.get("content-length", "0")
+        if not length.isdecimal() or int(length[:20]) > self.limits.body_bytes:
+            raise too_long
+        body = bytearray()
+        while True:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise Abandoned
+            body += message.get("body", b"")
+            if len(body) > self.limits.body_bytes:
+                raise too_long
+            answer.hold(len(message.get("body", b"")))
+            if not message.get("more_body", False):
+                return bytes(body)
+            self.load.check()
+
+    def check_host(self, host: str) -> None:
+        """Refuse requests for names that are not ours, so that no other site can pose as this one (DNS rebinding)."""
+        if self.hosts is None:
+            return
+        with suppress(ValueError):
+            name = urlsplit(f"//{host}").hostname or ""
+            if name == "localhost" or name in self.hosts:
+                return
+            ipaddress.ip_address(name)  # an address needs no DNS
+            return
+        raise Refusal(421, "the server does not answer for this Host; start it with --allow-host NAME if it should")
+
+    def check_token(self, authorization: str) -> None:
+        """Refuse requests without the token, if there is one."""
+        if self.token is not None and not hmac.compare_digest(authorization.encode("latin-1"), self.token):
+            sentence = "this server needs a token: send Authorization: Bearer TOKEN, or open the page with #token=TOKEN"
+            raise Refusal(401, sentence, {"www-authenticate": "Bearer"})
+
+
+class Answer:
+    """Sends the response to a request: with the headers that all have, and piece by piece.
+
+    A server that takes a piece only when the client took the last ones does not keep the rest twice. Others get their
+    turn between pieces.
+
+    Attributes:
+        started: Whether something was sent.
+        held: The bytes of its body and its answer in memory.
+        gone: Set when nobody waits for the answer any more.
+    """
+
+    def __init__(self, send: Send, load: Load) -> None:
+        self.send, self.load, self.held, self.started, self.gone = send, load, 0, False, threading.Event()
+
+    def hold(self, n_bytes: int) -> None:
+        """Count bytes as held until the request ends."""
+        self.held += n_bytes
+        self.load.held += n_bytes
+
+    async def __call__(self, message: Message) -> None:
+        """Send a message."""
+        if message["type"] == "http.response.start":
+            self.started = True
+            message["headers"] = [*message["headers"], *RAW_HEADERS]
+        body = message.get("body", b"")
+        if len(body) > PIECE:
+            self.hold(len(body))
+            last = len(body) - PIECE
+            for first in range(0, last, PIECE):
+                await self.send({**message, "body": bytes(body[first : first + PIECE]), "more_body": True})
+                await asyncio.sleep(0)
+                if self.gone.is_set():
+                    raise Abandoned
+            message = {**message, "body": bytes(body[first + PIECE :])}
+        await self.send(message)
+
+
+def replay(body: bytes) -> Receive:
+    """Return a `receive` for a body that was read."""
+    messages = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def receive() -> Message:
+        if not messages:
+            await asyncio.Event().wait()  # until the request ends: its end is the watcher's business
+        return messages.pop()
+
+    return receive
+
+
+async def wait_for_the_end(receive: Receive, gone: threading.Event) -> None:
+    """Set an event when the client is gone."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    gone.set()

@@ -14,13 +14,17 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Limits:
-    """The most that one request can ask for."""
+    """The most that one request can ask for, and that all of them can together."""
 
     words: int = 10_000  # in a batch; a pair counts as two
     word_length: int = 200  # characters
     n: int = 100  # segmentations or neighbors
+    letters: int = 200_000  # characters of all words, times n: about a second of work, and 25 MB of JSON
     map_words: int = 500
     body_bytes: int = 2 << 20
+    body_seconds: float = 20  # from the head of a request to the end of its body
+    requests: int = 256  # that run or wait; 8 KiB of a body count as one more
+    held_bytes: int = 256 << 20  # bodies and answers in memory
 
 
 class Request(BaseModel):
@@ -77,7 +81,7 @@ class WordVector(WordWithConfidence):
 class Vectors(BaseModel):
     """The vectors of many words, in the order of the request."""
 
-    shape: tuple[int, int]
+    shape: list[int] = Field(min_length=2, max_length=2)
     vectors: list[list[float]]
 
 
@@ -119,7 +123,7 @@ class WordWithNeighbors(WordWithConfidence):
 class Similarity(BaseModel):
     """The cosine of two words; 0 if one has no vector."""
 
-    words: tuple[str, str]
+    words: list[str] = Field(min_length=2, max_length=2)
     cosine: float
 
 

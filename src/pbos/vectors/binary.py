@@ -9,6 +9,7 @@ import numpy as np
 from pbos.arrays import FloatMatrix
 from pbos.errors import FormatError, warn
 from pbos.kernels.numbers import split_records
+from pbos.vectors import stream as streams
 from pbos.vectors.stream import Layout, RowBuilder
 
 
@@ -30,6 +31,8 @@ def read_binary(rows: RowBuilder, layout: Layout, blocks: Iterator[bytes], limit
         filled, at = split_records(np.frombuffer(data, np.uint8), rows.room(possible).view(np.uint8), spans)
         rows.add(data, spans[:filled])
         data = data[at:]
+        if len(data) > width + streams.BLOCK:
+            raise FormatError(f"{rows.path}: word {len(rows) + 1} has no end; expected a word, a space and its vector")
     if limit is None and (data or next(blocks, b"")).strip():
         warn(f"{rows.path}: the file continues after the {announced} words its header announces; the rest was not read")
 

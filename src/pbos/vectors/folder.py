@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
-from pbos.arrays import FloatMatrix
+from pbos.arrays import FloatMatrix, save_array
 from pbos.errors import FormatError, InputError
-from pbos.files import BOM, PathLike, is_remote, local, names_in, write_whole_folder
-from pbos.vectors.rows import Rows
+from pbos.files import BOM, PathLike, is_remote, local, names_in, real, write_whole_folder
+from pbos.vectors.rows import Rows, damage_in
 
 FILES = ("words.txt", "vectors.npy")
 
@@ -28,22 +28,20 @@ def read_folder(folder: Path, limit: int | None) -> Rows:
     for name in FILES:
         if not (folder / name).is_file():
             raise FormatError(f"{folder}: {name} is missing; a folder of vectors contains {' and '.join(FILES)}")
-    try:
-        vectors = np.load(folder / "vectors.npy", mmap_mode="r", allow_pickle=False)
-    except (ValueError, EOFError) as error:
-        raise FormatError(f"{folder / 'vectors.npy'}: not a NumPy array of numbers ({error})") from error
+    with damage_in(folder / "vectors.npy", "not a NumPy array of numbers"):
+        vectors = np.lib.format.open_memmap(folder / "vectors.npy", mode="r")
     lines = (folder / "words.txt").read_bytes().removeprefix(BOM).split(b"\n")
     if not lines[-1]:
         lines.pop()
-    if len(lines) != len(vectors):
+    if vectors.ndim and len(lines) != len(vectors):
         raise FormatError(f"{folder}: {len(lines)} words in words.txt, but {len(vectors)} rows in vectors.npy")
     words = [line.removesuffix(b"\r").decode(errors="replace") for line in lines[:limit]]
-    return Rows(str(folder), words, vectors[:limit])
+    return Rows(str(folder), words, vectors[:limit] if vectors.ndim else vectors)
 
 
 def write_folder(path: PathLike, words: list[str], matrix: FloatMatrix) -> None:
     """Write a folder. It may replace a folder of vectors, but nothing else."""
-    target = path if is_remote(path) else local(path).resolve()
+    target = path if is_remote(path) else real(path)
     if isinstance(target, Path) and target.exists() and not target.is_dir():
         raise InputError(f"{target}: this is a file, so no folder can be written here; choose another name")
     if not names_in(target) <= set(FILES):
@@ -51,4 +49,5 @@ def write_folder(path: PathLike, words: list[str], matrix: FloatMatrix) -> None:
     with write_whole_folder(target, last="words.txt") as fresh:
         with (fresh / "words.txt").open("wb") as stream:
             stream.writelines(f"{word}\n".encode() for word in words)
-        np.save(fresh / "vectors.npy", matrix)
+        with (fresh / "vectors.npy").open("wb") as stream:
+            save_array(stream, matrix)

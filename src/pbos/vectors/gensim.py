@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import zipfile
-import zlib
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -12,8 +11,9 @@ import numpy as np
 from pbos.arrays import FloatMatrix
 from pbos.errors import FormatError
 from pbos.files import PathLike, on_disk
+from pbos.vectors.npz import read_member
 from pbos.vectors.pickles import as_array, read_pickle
-from pbos.vectors.rows import Rows
+from pbos.vectors.rows import Rows, damage_in
 
 WORDS = ("index_to_key", "index2word", "index2entity")  # the names in gensim 4, and before
 VECTORS = ("vectors", "syn0")
@@ -36,12 +36,11 @@ def read_gensim(path: PathLike, stream: BinaryIO) -> Rows:
     if not all(isinstance(word, str) for word in words):
         raise FormatError(f"{path}: not all keys of these vectors are words (str), as in a set of documents")
     try:
-        compressed = os.fspath(path).endswith((".gz", ".bz2"))
-        vectors = read_side_file(f"{name}.{key}", compressed) if key in side_files else as_array(saved[key])
+        with damage_in(path, "its vectors cannot be read"):
+            compressed = os.fspath(path).endswith((".gz", ".bz2"))
+            vectors = read_side_file(f"{name}.{key}", compressed) if key in side_files else as_array(saved[key])
     except FileNotFoundError as error:
         raise FormatError(f"{path}: its vectors are in {error.filename}, which is missing; copy it too") from None
-    except (ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error) as error:
-        raise FormatError(f"{path}: its vectors cannot be read ({error}); copy or download it again") from None
     return Rows(str(path), words, vectors)
 
 
@@ -54,9 +53,9 @@ def attributes(thing: Any) -> dict[str, Any]:
 def read_side_file(name: str, compressed: bool) -> Any:
     """Read an array from a file of its own, mapped into memory if possible."""
     if not compressed:
-        return np.load(on_disk(f"{name}.npy"), mmap_mode="r", allow_pickle=False)
-    with np.load(on_disk(f"{name}.npz"), allow_pickle=False) as archive:
-        return archive["val"]
+        return np.lib.format.open_memmap(on_disk(f"{name}.npy"), mode="r")
+    with zipfile.ZipFile(on_disk(f"{name}.npz")) as archive:
+        return read_member(f"{name}.npz", archive, "val")
 
 
 def write_gensim(stream: BinaryIO, words: list[str], matrix: FloatMatrix) -> None:

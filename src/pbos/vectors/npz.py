@@ -2,38 +2,55 @@
 
 from __future__ import annotations
 
+import math
 import zipfile
-import zlib
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
+import numpy.typing as npt
 
 from pbos.arrays import FloatMatrix
 from pbos.errors import FormatError
-from pbos.files import PathLike
-from pbos.vectors.rows import Rows
+from pbos.files import PathLike, check_expansion
+from pbos.vectors.rows import Rows, damage_in
+
+CHUNK = 1 << 24  # bytes
+READ_HEADER = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 
 
 def read_npz(path: PathLike, stream: BinaryIO) -> Rows:
     """Read an archive."""
-    try:
-        with np.load(stream, allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in ("words", "vectors") if name in archive.files}
-            names = ", ".join(archive.files[:5])
-    except (ValueError, EOFError, OSError, zipfile.BadZipFile, zlib.error) as error:
-        if "allow_pickle" in str(error):
+    with damage_in(path, "the archive is damaged"), zipfile.ZipFile(stream) as archive:
+        names = [name.removesuffix(".npy") for name in archive.namelist()]
+        if not {"words", "vectors"} <= set(names):
+            found = ", ".join(names[:5])
+            raise FormatError(f"{path}: expected the arrays `words` and `vectors` in the archive; it contains: {found}")
+        words, vectors = (read_member(path, archive, name) for name in ("words", "vectors"))
+        if words.dtype.kind != "U" or words.ndim != 1:
+            raise FormatError(
+                f"{path}: `words` has dtype {words.dtype} and shape {words.shape}; "
+                "save it as np.array(words, dtype=str)"
+            )
+        return Rows(str(path), words.tolist(), vectors)
+
+
+def read_member(path: PathLike, archive: zipfile.ZipFile, name: str) -> npt.NDArray[Any]:
+    """Read an array of an archive, after checking that it has the size it claims."""
+    info = archive.getinfo(f"{name}.npy")
+    check_expansion(path, info.compress_size, info.file_size)
+    with archive.open(info) as stream:
+        shape, fortran_order, dtype = READ_HEADER[np.lib.format.read_magic(stream)](stream)
+        if dtype.hasobject:
             raise FormatError(
                 f"{path}: the archive contains pickled objects; save the words as np.array(words, dtype=str)"
-            ) from None
-        raise FormatError(f"{path}: the archive is damaged ({error}); copy or download it again") from error
-    if len(arrays) < 2:
-        raise FormatError(f"{path}: expected the arrays `words` and `vectors` in the archive; it contains: {names}")
-    words = arrays["words"]
-    if words.dtype.kind != "U" or words.ndim != 1:
-        raise FormatError(
-            f"{path}: `words` has dtype {words.dtype} and shape {words.shape}; save it as np.array(words, dtype=str)"
-        )
-    return Rows(str(path), words.tolist(), arrays["vectors"])
+            )
+        if math.prod(shape) * dtype.itemsize != info.file_size - stream.tell():
+            raise ValueError(f"the array `{name}` has another size than it says")
+        data = bytearray(info.file_size - stream.tell())
+        for first in range(0, len(data), CHUNK):
+            part = stream.read(CHUNK)
+            data[first : first + len(part)] = part
+        return np.frombuffer(data, dtype).reshape(shape, order="F" if fortran_order else "C")
 
 
 def write_npz(stream: BinaryIO, words: list[str], matrix: FloatMatrix) -> None:

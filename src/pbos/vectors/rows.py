@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from pbos.arrays import FloatMatrix
-from pbos.errors import FormatError, InputError, warn
+from pbos.arrays import MAX_DIMS, FloatMatrix
+from pbos.errors import FormatError, InputError, PbosError, warn
+from pbos.files import PathLike
 
 CHECKED_AT_ONCE = 1 << 16  # rows
+
+
+@contextmanager
+def damage_in(path: PathLike, problem: str) -> Iterator[None]:
+    """Make a FormatError of any error that damaged bytes cause in other libraries, which can be nearly any."""
+    try:
+        yield
+    except (PbosError, MemoryError):
+        raise
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):  # the disk, not the content
+            raise
+        raise FormatError(f"{path}: {problem} ({error}); copy or download it again") from error
 
 
 class Rows(NamedTuple):
@@ -61,7 +78,7 @@ class Rows(NamedTuple):
                 f"{self.source}, row {row + 1}: the vector has {sizes[row]} values, the first one {sizes[0]}; "
                 "all need the same length"
             ) from None
-        if array.ndim != 2 or array.shape[1] == 0:
+        if array.ndim != 2 or not 1 <= array.shape[1] <= MAX_DIMS:
             raise self.error(f"{self.source}: the vectors need shape (words, dimensions), got {array.shape}")
         if array.dtype.kind not in "fiu":
             raise self.error(f"{self.source}: the vectors need to be real numbers, got dtype {array.dtype}")

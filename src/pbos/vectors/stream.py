@@ -12,7 +12,7 @@ from typing import BinaryIO, NamedTuple, cast
 import numpy as np
 import numpy.typing as npt
 
-from pbos.arrays import FloatMatrix
+from pbos.arrays import MAX_DIMS, FloatMatrix
 from pbos.errors import FormatError
 from pbos.files import BOM, PathLike, reserve
 from pbos.progress import Advance
@@ -20,7 +20,7 @@ from pbos.vectors.rows import Rows
 
 BLOCK = 1 << 21  # bytes read at a time: more than the sample needs, and few enough to stay in the cache
 SAMPLE = 100  # lines inspected to detect the format
-MAX_DIMS = 1_000_000
+LONGEST = 64  # bytes of a number in a text, with the space before it
 
 HEADER = re.compile(rb"[ \t\r\n]*(\d{1,20})[ \t]+(\d{1,20})[ \t\r]*(?:\n|\Z)")
 TOKEN = re.compile(rb"[^ \t]+")
@@ -42,6 +42,10 @@ def find_layout(path: PathLike, head: bytes) -> Layout:
     start = len(BOM) if head.startswith(BOM) else 0
     header = HEADER.match(head, start)
     rows = sample_rows(head, header.end() if header else start)
+    if header is None and len(head) >= BLOCK and b"\n" not in head:
+        raise FormatError(
+            f"{path}: the first line has no end within {BLOCK} bytes; expected a word and its vector per line"
+        )
     if header and header[2] != b"1" and rows and all(len(row) == 2 and count_numbers(row) == 1 for row in rows):
         header, rows = None, sample_rows(head, start)  # not a header, but the first of many rows with one number each
     counts = [count_numbers(row) for row in rows]
@@ -66,7 +70,9 @@ def find_layout(path: PathLike, head: bytes) -> Layout:
 
 def sample_rows(head: bytes, start: int) -> list[list[bytes]]:
     """Split the first lines into tokens, without blank lines."""
-    end = head.rfind(b"\n") if len(head) >= BLOCK else len(head)  # the end of the block may cut a line
+    end = len(head)
+    if end >= BLOCK:  # its end may cut a line or, if there is only one, a token
+        end = head.rfind(b"\n", start) if b"\n" in head[start:] else max(head.rfind(b" "), head.rfind(b"\t"))
     lines = head[start : max(start, end)].split(b"\n", SAMPLE)[:SAMPLE]
     return [tokens for line in lines if (tokens := split_line(line))]
 

@@ -10,7 +10,7 @@ import numpy as np
 from pbos.arrays import FloatMatrix
 from pbos.errors import FormatError
 from pbos.files import PathLike
-from pbos.vectors.rows import Rows
+from pbos.vectors.rows import Rows, damage_in
 
 
 def is_safetensors(head: bytes) -> bool:
@@ -20,13 +20,10 @@ def is_safetensors(head: bytes) -> bool:
 
 def read_tensors(path: PathLike, stream: BinaryIO) -> Rows:
     """Read a file."""
-    from safetensors import SafetensorError
     from safetensors.numpy import load
 
-    try:
+    with damage_in(path, "the tensors cannot be read"):
         tensors = load(stream.read())
-    except (SafetensorError, KeyError, TypeError) as error:  # KeyError, TypeError: a type that NumPy lacks
-        raise FormatError(f"{path}: the tensors cannot be read ({error}); copy or download the file again") from None
     if not {"vectors", "words"} <= tensors.keys():
         names = ", ".join([*tensors][:5])
         raise FormatError(f"{path}: expected the tensors `vectors` and `words` in the file; it contains: {names}")

@@ -8,8 +8,9 @@ import numpy as np
 
 from pbos.arrays import FloatMatrix
 from pbos.errors import FormatError, warn
+from pbos.files import PathLike
 from pbos.kernels.numbers import parse_lines
-from pbos.vectors.stream import NUMBER, Layout, RowBuilder, split_line
+from pbos.vectors.stream import BLOCK, LONGEST, NUMBER, Layout, RowBuilder, split_line
 
 LARGEST = float(np.finfo(np.float32).max)
 
@@ -17,7 +18,7 @@ LARGEST = float(np.finfo(np.float32).max)
 def read_text(rows: RowBuilder, layout: Layout, blocks: Iterator[bytes], limit: int | None) -> None:
     """Read all lines, or `limit` rows."""
     line = layout.line
-    for block in end_at_lines(blocks):
+    for block in end_at_lines(rows.path, blocks, BLOCK + LONGEST * layout.dims):
         # A number takes at least two bytes. One row more than fits, so that the kernel stops at a line with too few.
         wanted = min(block.count(b"\n"), len(block) // (2 * layout.dims) + 1)
         if limit is not None:
@@ -35,8 +36,8 @@ def read_text(rows: RowBuilder, layout: Layout, blocks: Iterator[bytes], limit: 
         warn(f"{rows.path}: the header announces {layout.announced} rows, but there are {len(rows)}; all were read")
 
 
-def end_at_lines(blocks: Iterator[bytes]) -> Iterator[bytes]:
-    """Move the ends of blocks to line ends."""
+def end_at_lines(path: PathLike, blocks: Iterator[bytes], most: int) -> Iterator[bytes]:
+    """Move the ends of blocks to line ends; a line of over `most` bytes is an error."""
     rest = b""
     for block in blocks:
         block = rest + block
@@ -44,6 +45,8 @@ def end_at_lines(blocks: Iterator[bytes]) -> Iterator[bytes]:
         if cut:
             yield block[:cut]
         rest = block[cut:]
+        if len(rest) > most:
+            raise FormatError(f"{path}: a line has over {most} bytes; expected a word and its vector per line")
     if rest:
         yield rest + b"\n"
 

@@ -1,6 +1,7 @@
 // The API documentation: the content of /openapi.json, with a form to try each endpoint.
 
 import { make } from "./make.js";
+import { authorization } from "./token.js";
 
 const SHOWN = 4000; // characters of a response
 
@@ -60,7 +61,9 @@ function section(spec, path, method, operation) {
     event.preventDefault();
     const query = new URLSearchParams(inputs.map((input) => [input.name, input.value]));
     const address = path.slice(1) + (inputs.length ? `?${query}` : "");
-    const options = area ? { method: "POST", body: area.value, headers: { "Content-Type": "application/json" } } : {};
+    const options = { headers: authorization() };
+    if (area) Object.assign(options, { method: "POST", body: area.value });
+    if (area) options.headers["Content-Type"] = "application/json";
     output.hidden = false;
     try {
       const response = await fetch(address, options);

@@ -2,6 +2,7 @@
 // All text is inserted as text, never as HTML; the drawing is parsed as XML that the server has escaped.
 
 import { make, makeSvg } from "./make.js";
+import { authorization } from "./token.js";
 
 const WAIT = 120; // milliseconds from the last key until the server is asked
 const RETRY = 2000; // milliseconds until a server that does not respond is asked again
@@ -40,9 +41,10 @@ async function ask(path, parameters, body) {
   const controller = new AbortController();
   pending.set(path, controller);
   const query = parameters ? `?${new URLSearchParams(parameters)}` : "";
-  const options = { signal: controller.signal };
+  const options = { signal: controller.signal, headers: authorization() };
   if (body) {
-    Object.assign(options, { method: "POST", body: JSON.stringify(body), headers: { "Content-Type": "application/json" } });
+    Object.assign(options, { method: "POST", body: JSON.stringify(body) });
+    options.headers["Content-Type"] = "application/json";
   }
   let response;
   let answer;

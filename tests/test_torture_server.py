@@ -1,0 +1,44 @@
+"""A few of the attacks of torture/server.py."""
+
+import sys
+
+import pytest
+
+if sys.platform != "linux":
+    pytest.skip("needs /proc", allow_module_level=True)
+attacks = pytest.importorskip("torture.server")
+pytest.importorskip("uvicorn")
+
+
+@pytest.fixture(scope="module")
+def server():
+    with attacks.served() as server:
+        yield server
+
+
+def test_broken_requests(server):
+    assert sum(attacks.garbage(server, 50, seed=1).values()) == 50
+
+
+def test_oversize_requests(server):
+    attacks.oversize(server, [3 << 20])
+
+
+def test_more_slow_connections_than_files(server):
+    attacks.slow(server, 320)
+
+
+def test_abandoned_requests(server):
+    attacks.abandoned(server, 8, seed=1)
+
+
+def test_load_within_limits(server):
+    given = attacks.load(server, attacks.request("GET", "/neighbors?word=unfriendliest"), 16, 0.5)
+    assert set(given.statuses) == {200}
+
+
+def test_a_server_that_is_stopped_finishes_what_runs(server):
+    """The last test: it stops the server."""
+    attacks.stopped(server)
+    assert server.log.read_text() == ""
+    assert server.process.returncode in (0, -15)
