@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pbos.errors import InputError, ModelError
+from pbos.errors import InputError, ModelError, warn
 from pbos.kernels import counting, trie
 from pbos.kernels.machine import LINE
 from pbos.kernels.trie import NO_ROW, WINDOW, IndexArrays, Nodes
@@ -20,6 +20,7 @@ from pbos.text import BOUNDARIES, LEFT, RIGHT, Codes
 from pbos.workspace import Workspace
 
 PART = 1 << 20  # words counted together; a fixed number, so that sums do not depend on where they are computed
+LONGEST_WORD = 256  # characters; a longer word has n (n + 1) / 2 subwords that no other word will have
 PROB_RANGE = 1e-12  # the lowest probability level, relative to the highest; EM brings most subwords below it
 
 
@@ -359,6 +360,8 @@ def count_subwords(
 ) -> SubwordIndex:
     """Count the substrings of words and index them.
 
+    Without max_len, words of more than LONGEST_WORD characters are left out, with a warning.
+
     Args:
         words: Distinct words as code points, with their marks.
         counts: How often each word occurs; gives the subword probabilities.
@@ -378,6 +381,8 @@ def count_subwords(
     {'a': 2, 'b': 1, 'ab': 1, 'ba': 1, 'aba': 1}
     """
     pool, work = pool or Threads(), work or Workspace()
+    if max_len is None or max_len > LONGEST_WORD:
+        words, counts, is_target = without_long_words(words, counts, is_target, work)
     n_words = words.offsets.size - 1
     alphabet = characters_of(words.codes)
     counts, is_target = work.keep("counts", counts), work.keep("is_target", is_target)
@@ -408,6 +413,24 @@ def count_subwords(
     )
     found[0].forget(work)
     return index
+
+
+def without_long_words(
+    words: Codes, counts: npt.NDArray[np.float64], is_target: npt.NDArray[np.bool_], work: Workspace
+) -> tuple[Codes, npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
+    """Return what was given without words of more than LONGEST_WORD characters, and warn about them."""
+    lengths = np.diff(words.offsets)
+    keep = lengths <= LONGEST_WORD
+    if keep.all():
+        return words, counts, is_target
+    n_long, first = int((~keep).sum()), int(keep.argmin()) + 1
+    warn(
+        f"the subwords of {n_long:,} {'word' if n_long == 1 else 'words'} with more than {LONGEST_WORD} characters are "
+        f"not counted (the first is word {first:,}); drop them, or set max_len"
+    )
+    offsets = np.concatenate([[0], np.cumsum(lengths[keep])])
+    kept = Codes(words.codes[np.repeat(keep, lengths)], offsets).kept("counted", work)
+    return kept, counts[keep], is_target[keep]
 
 
 def characters_of(codes: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:

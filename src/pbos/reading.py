@@ -211,11 +211,12 @@ class Reader:
             return None
         pieces = [word[first:last] for first, last in itertools.pairwise([0, *cuts, len(word)])]
         found: list[str] = []
-        while pieces:
-            joins = (("".join(pieces[:size]), size) for size in range(min(LONGEST_JOIN, len(pieces)), 0, -1))
-            known, size = next(((known, size) for join, size in joins if (known := self._known(join))), ("", 0))
+        at = 0
+        while at < len(pieces):
+            ends = range(min(at + LONGEST_JOIN, len(pieces)), at, -1)
+            joins = (("".join(pieces[at:end]), end) for end in ends)
+            known, at = next(((known, end) for join, end in joins if (known := self._known(join))), ("", 0))
             if not known:
                 return None
             found.append(known)
-            del pieces[:size]
         return " ".join(found)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -16,17 +16,20 @@ import numpy.typing as npt
 from pbos.arrays import FloatMatrix
 from pbos.errors import InputError, ModelError, whole_number
 from pbos.index import SubwordIndex, probabilities
-from pbos.kernels.confidence import write_features
+from pbos.kernels import trie
+from pbos.kernels.compose import compose
+from pbos.kernels.confidence import write_evidence, write_squares
 from pbos.kernels.embed import embed_words
-from pbos.kernels.paths import count_letters, segmentations_of_words
-from pbos.kernels.sums import count_words, expected_counts, whole_words
+from pbos.kernels.paths import best_of_words, count_letters, samples_of_words
+from pbos.kernels.spans import find_spans
+from pbos.kernels.sums import count_words, expected_counts, inspected, whole_words
 from pbos.kernels.trie import Nodes
-from pbos.kernels.weights import BOTH, POSTERIOR, UNIFORM, inspect_word, weights_of_words
+from pbos.kernels.weights import BOTH, POSTERIOR, UNIFORM, weights_of_words
 from pbos.pools import Pool, Threads
 from pbos.reading import Reader
 from pbos.settings import Spelling
 from pbos.subword_vectors import SubwordVectors
-from pbos.text import Codes, PackedStrings, encode, mark, normalize, unpack_strings
+from pbos.text import LEFT, RIGHT, Codes, PackedStrings, encode, mark, normalize, unpack_strings
 from pbos.threads import in_threads, thread_count
 from pbos.weights import Weights
 from pbos.workspace import Mapped, Workspace
@@ -38,6 +41,10 @@ Result = TypeVar("Result")
 WEIGHTINGS = {"posterior": POSTERIOR, "uniform": UNIFORM, "both": BOTH}
 CHUNK = 4096  # words per thread and step, at most
 SMALL_CHUNK = 256  # fewer words are not worth a thread
+MOST_CUTS = 1 << 25  # segmentations times characters of the longest word
+MOST_DRAWS = 1 << 27  # samples times characters of SMALL_CHUNK words
+LONG_RUN = 2048  # slots whose segmentations are found together
+LEAST = np.float32(1e-3)  # added to lengths before their logarithms are taken
 NO_SCALES = np.zeros(0, np.float32)
 NO_SCALES.flags.writeable = False  # as scales are
 EM_PARTS = 8  # parts of the words whose sums are added up; a fixed number, so that threads do not change the result
@@ -142,19 +149,35 @@ class Subwords:
 
     def _log_total(self, word: str) -> float:
         """Return the logarithm of the sum over all segmentations of a word that was read."""
-        return float(inspect_word(self._nodes, self._weighing, encode([word], self.spelling).codes)[-1])
+        return float(self._inspected(self._nodes, encode([word], self.spelling))[-1])
 
     # -- one word ------------------------------------------------------------------------------------------------------
 
     def spans(self, word: str) -> WordSpans:
         """Return all spans of a word, with probabilities, posteriors and weights."""
         (plain,) = self.read([word])
-        codes = encode([plain], self.spelling).codes
-        letters = count_letters(codes, self.spelling.boundaries, self.spelling.inner_boundaries)
-        found = list(inspect_word(self._nodes, self._weighing, codes))
+        codes = encode([plain], self.spelling)
+        letters = count_letters(*codes, 0, 1, self.spelling.boundaries, self.spelling.inner_boundaries)
+        found = list(self._inspected(self._nodes, codes))
         if self._weight_nodes is not self._nodes:
-            found[3] = inspect_word(self._weight_nodes, self._weighing, codes)[3]
+            found[3] = self._inspected(self._weight_nodes, codes)[3]
         return WordSpans(plain, mark([plain], self.spelling)[0], np.diff(letters) == 0, *found)
+
+    def _inspected(self, nodes: Nodes, word: Codes) -> tuple[Any, ...]:
+        """Return everything about the spans of one word: starts, probabilities, posteriors, weights, the log total."""
+        codes, (unseen_char_prob, kind, start_weight, end_weight) = word.codes, self._weighing
+        starts, span_nodes, probs = find_spans(nodes, unseen_char_prob, *word, 0, 1)
+        starts = starts[:-1]
+        posteriors, log_total = inspected(starts, probs)
+        begins = np.repeat(np.arange(codes.size), np.diff(starts))
+        ends = begins + np.arange(begins.size) - starts[begins]  # inclusive
+        weights = {POSTERIOR: posteriors, UNIFORM: np.ones_like(posteriors), BOTH: posteriors + 1.0}[kind]
+        factors = np.where(codes[begins] == ord(LEFT), start_weight, 1.0)
+        factors *= np.where(codes[ends] == ord(RIGHT), end_weight, 1.0)
+        rows = nodes[2][span_nodes, trie.ROW]
+        weights = np.where(rows & trie.LOW_HALF == trie.NO_VECTOR, 0.0, weights * factors)
+        total = np.cumsum(weights)[-1]  # from left to right, as the kernels sum
+        return starts, probs, posteriors, weights / total if total > 0.0 else weights, log_total
 
     # -- many words ----------------------------------------------------------------------------------------------------
 
@@ -223,9 +246,16 @@ class Subwords:
         codes = encode(words, self.spelling, first)
         bits, negligible, _ = vectors.kernel_arguments
         scales = NO_SCALES if vectors.scales is None else vectors.scales
-        facts = confidence.evidence.view(np.uint16), confidence.mean, confidence.scale[0]
+        indptr, indices, data = weights_of_words(self._weight_nodes, self._weighing, *codes, negligible, False)
         out = np.empty((len(words), confidence.evidence.shape[1] + 4), np.float32)
-        write_features(self._weight_nodes, self._weighing, *codes, bits, negligible, scales, *facts, out)
+        write_evidence(indptr, indices, data, scales, confidence.evidence.view(np.uint16), out)
+        composed = np.empty((len(words), vectors.dims), np.float32)
+        compose(indptr, indices, data, bits, composed)
+        squares = np.empty((len(words), 2), np.float32)
+        write_squares(composed, confidence.mean, squares)
+        out[:, -4:-2] = np.sqrt(squares) / confidence.scale + LEAST
+        out[:, -2] = np.diff(indptr) + 1
+        out[:, -1] = np.diff(codes.offsets)
         np.log(out[:, -4:], out=out[:, -4:])
         return out
 
@@ -263,11 +293,26 @@ class Subwords:
         """Return the n best segmentations of each word, or with a random generator n random ones."""
         plain = self.read(words)
         codes = encode(plain, self.spelling, first)
-        uniforms = np.empty(0) if random is None else random.random(n * codes.codes.size)
-        marks = self.spelling.boundaries, self.spelling.inner_boundaries
-        keys = letter_keys(int(np.diff(codes.offsets).max(initial=0)).bit_length() + 1)
-        found = segmentations_of_words(self._nodes, self._weighing[0], marks, *codes, keys, n, uniforms)
-        return as_segmentations(plain, *found)
+        longest = int(np.diff(codes.offsets).max(initial=0))
+        uniforms = None
+        if random is None:
+            n = min(n, 1 << min(longest, 62))  # no word has more
+            check_size(n, longest, MOST_CUTS)
+        else:
+            check_size(n, codes.codes.size, MOST_DRAWS)
+            uniforms = random.random(n * codes.codes.size)
+        keys = letter_keys(longest.bit_length() + 1)
+        found: list[list[Segmentation]] = []
+        for start, end in runs(codes.offsets):
+            starts, _, probs = find_spans(self._nodes, self._weighing[0], *codes, start, end)
+            letters = count_letters(*codes, start, end, self.spelling.boundaries, self.spelling.inner_boundaries)
+            given = starts, probs, letters, codes.offsets, start, end
+            if uniforms is None:
+                some = best_of_words(*given, keys, n)
+            else:
+                some = samples_of_words(*given, uniforms[n * codes.offsets[start] :], n)
+            found += as_segmentations(plain[start:end], *some)
+        return found
 
     def weights(self, words: list[str], threads: int | None = None) -> Weights:
         """Return the weights of words; a subword that occurs twice in a word has two entries."""
@@ -281,7 +326,7 @@ class Subwords:
 
         def weigh_chunk(chunk: slice) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32], npt.NDArray[np.float32]]:
             some = words.part(chunk.start, chunk.stop)
-            return weights_of_words(nodes, self._weighing, *some)  # type: ignore[no-any-return]
+            return weights_of_words(nodes, self._weighing, *some, 0.0, False)  # type: ignore[no-any-return]
 
         parts = map_chunks(weigh_chunk, words.offsets.size - 1, threads)
         sizes = [np.zeros(1, np.int64)] + [np.diff(indptr) for indptr, _, _ in parts]
@@ -393,6 +438,27 @@ def map_chunks(function: Callable[[slice], Result], n_words: int, threads: int |
 def flat(chunks: list[list[Result]]) -> list[Result]:
     """Join lists."""
     return list(itertools.chain.from_iterable(chunks))
+
+
+def check_size(n: int, n_characters: int, most: int) -> None:
+    """Raise InputError if n segmentations of so many characters are more than the memory of one step is meant for."""
+    if n * n_characters > most:
+        raise InputError(
+            f"{n:,} segmentations of {n_characters:,} characters are too many; ask for at most {most // n_characters:,}"
+        )
+
+
+def runs(offsets: npt.NDArray[np.int64]) -> Iterator[tuple[int, int]]:
+    """Yield the first word and the end of runs of words: of at most LONG_RUN slots, but of at least one word."""
+    first, n_words = 0, offsets.size - 1
+    if offsets[-1] + n_words <= LONG_RUN:
+        yield 0, n_words
+        return
+    places = offsets + np.arange(offsets.size)
+    while first < n_words:
+        last = max(int(np.searchsorted(places, places[first] + LONG_RUN, "right")) - 1, first + 1)
+        yield first, last
+        first = last
 
 
 @functools.lru_cache(maxsize=16)

@@ -61,7 +61,7 @@ def as_words(words: Any, *, blank_missing: bool = False, what: str = "word") -> 
     ['higher', 'lower']
     """
     if isinstance(words, (str, bytes)):
-        raise InputError(f"expected a list of {what}s, got one string: {words!r}; put it in a list")
+        raise InputError(f"expected a list of {what}s, got one string: {reprlib.repr(words)}; put it in a list")
     if getattr(words, "ndim", 1) != 1:  # as for a pandas DataFrame, which would be its columns' names
         raise InputError(f"expected a one-dimensional array of {what}s, got shape {words.shape}")
     if hasattr(words, "to_pylist"):  # Arrow arrays and chunked arrays
@@ -186,8 +186,9 @@ def surrogate_error(words: list[str], first: int) -> InputError:
     for position, word in enumerate(words, first):
         for at, character in enumerate(word):
             if "\ud800" <= character <= "\udfff":
+                shown = ascii(word if len(word) <= 40 else word[:40] + "...")
                 return InputError(
-                    f"word {position} ({word!a}) has a lone surrogate, U+{ord(character):04X}, at {at}, which is not a "
+                    f"word {position} ({shown}) has a lone surrogate, U+{ord(character):04X}, at {at}, which is not a "
                     "character; decode the text with its right encoding, or drop the word"
                 )
     raise AssertionError("no surrogate found")

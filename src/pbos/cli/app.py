@@ -11,6 +11,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from pbos import __version__
+from pbos.cli import compile as compiling
 from pbos.cli import eval as evaluation
 from pbos.cli import files, learn, serve, spelling, vectors
 from pbos.cli.common import note
@@ -99,6 +100,7 @@ COMMANDS: tuple[Callable[..., None], ...] = (
     files.info,
     files.compress,
     files.convert,
+    compiling.compile,
     serve.serve,
 )
 MEASURES: tuple[Callable[..., None], ...] = (

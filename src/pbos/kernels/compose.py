@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from pbos.kernels import kernel
+from pbos.kernels import kernel, part
 from pbos.kernels.machine import LINE, as_float32, prefetch
 
 AHEAD = 16  # entries whose vectors are prefetched
 
 
-@kernel
+@part
 def prefetch_row(array, row, size, line):
     """Prefetch a row of `size` numbers, `line` of them per cache line; the row may start inside a line."""
     start = np.int64(row) * size
@@ -17,36 +17,44 @@ def prefetch_row(array, row, size, line):
     prefetch(array, start + size - 1)
 
 
-@kernel
-def compose(indptr, indices, data, vectors, out):
-    """Write A S into out, four entries at a time to save passes over the sum, with the next vectors being prefetched.
+@part
+def compose_rows(indptr, indices, data, vectors, out, first, last):
+    """Write A S into rows first to last (exclusive) of out; row w of A is `indptr[w - first]:indptr[w - first + 1]`.
 
-    `vectors` are float32, int8, or the bits of float16 as uint16.
+    Four entries are added at a time, to save passes over the sum, with the next vectors being prefetched. `vectors` are
+    float32, int8, or the bits of float16 as uint16.
     """
     dims, line = out.shape[1], LINE // vectors.itemsize
-    size = indptr[indptr.size - 1]
-    for soon in range(min(AHEAD, size)):
-        prefetch_row(vectors, indices[soon], dims, line)
-    for word in range(indptr.size - 1):
+    size = indptr[last - first]
+    for word in range(first, last):
         total = out[word]
-        total[:] = 0.0
-        k, end = indptr[word], indptr[word + 1]
+        for dim in range(dims):
+            total[dim] = 0.0
+        k, end = indptr[word - first], indptr[word - first + 1]
+        soon = k + AHEAD if word > first else k
         while k + 3 < end:
-            for later in range(k + AHEAD, min(k + AHEAD + 4, size)):
-                prefetch_row(vectors, indices[later], dims, line)
+            while soon < min(k + AHEAD + 4, size):
+                prefetch_row(vectors, indices[soon], dims, line)
+                soon += 1
             a, b, c, d = data[k], data[k + 1], data[k + 2], data[k + 3]
             # No views of rows: all threads would update the reference count of their owner.
-            first, second, third, fourth = indices[k], indices[k + 1], indices[k + 2], indices[k + 3]
+            first_row, second, third, fourth = indices[k], indices[k + 1], indices[k + 2], indices[k + 3]
             for dim in range(dims):
                 total[dim] += (
-                    a * as_float32(vectors[first, dim])
+                    a * as_float32(vectors[first_row, dim])
                     + b * as_float32(vectors[second, dim])
                     + c * as_float32(vectors[third, dim])
                     + d * as_float32(vectors[fourth, dim])
                 )
             k += 4
         while k < end:
-            a, first = data[k], indices[k]
+            a, first_row = data[k], indices[k]
             for dim in range(dims):
-                total[dim] += a * as_float32(vectors[first, dim])
+                total[dim] += a * as_float32(vectors[first_row, dim])
             k += 1
+
+
+@kernel
+def compose(indptr, indices, data, vectors, out):
+    """Write A S into out; see `compose_rows`."""
+    compose_rows(indptr, indices, data, vectors, out, np.int64(0), out.shape[0])

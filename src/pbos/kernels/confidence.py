@@ -1,67 +1,50 @@
 """What a confidence is computed from: the features of words and their products, a few words at a time."""
 
-import numpy as np
-from numba import njit
+from functools import partial
 
-from pbos.kernels import kernel
-from pbos.kernels.compose import compose
+import numpy as np
+
+from pbos.kernels import kernel, part
 from pbos.kernels.machine import as_float32, prefetch
-from pbos.kernels.spans import end_of_run
-from pbos.kernels.weights import weights_of_run
 
 AHEAD = 16  # subwords whose evidence is prefetched
 MOST_SPREADS = np.float32(4.0)  # how far from the mean a feature may be; farther ones count as this far
-LEAST = np.float32(1e-3)  # added to lengths before their logarithms are taken
 
-fast_sums = njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})  # adds up several numbers at a time
+fast_sums = partial(kernel, fastmath={"reassoc", "contract"})  # adds up several numbers at a time
+
+
+@kernel
+def write_evidence(indptr, indices, data, scales, evidence, out):
+    """Write the weighted sums of the evidence of words' subwords into the first columns of out.
+
+    The weights are given as CSR; then they are multiplied by `scales`, those of int8 vectors, unless these are empty.
+    `evidence` are the bits of float16 as uint16.
+    """
+    n_evidence = evidence.shape[1]
+    for word in range(indptr.size - 1):
+        for at in range(n_evidence):
+            out[word, at] = 0.0
+        for k in range(indptr[word], indptr[word + 1]):
+            prefetch(evidence, np.int64(indices[min(k + AHEAD, data.size - 1)]) * n_evidence)
+            row, weight = np.uint64(indices[k]), data[k]
+            for at in range(np.uint64(n_evidence)):
+                out[word, at] += weight * as_float32(evidence[row, at])
+            if scales.size:
+                data[k] = weight * scales[row]
 
 
 @fast_sums
-def squares(vectors, row, mean):
-    """Return the squared length of a vector, and of its difference from the mean."""
-    length = distance = np.float32(0.0)
-    for dim in range(mean.size):
-        length += vectors[row, dim] * vectors[row, dim]
-        distance += (vectors[row, dim] - mean[dim]) * (vectors[row, dim] - mean[dim])
-    return length, distance
+def write_squares(vectors, mean, out):
+    """Write the squared length of each vector, and of its difference from the mean, into two columns of out."""
+    for row in range(vectors.shape[0]):
+        length = distance = np.float32(0.0)
+        for dim in range(mean.size):
+            length += vectors[row, dim] * vectors[row, dim]
+            distance += (vectors[row, dim] - mean[dim]) * (vectors[row, dim] - mean[dim])
+        out[row, 0], out[row, 1] = length, distance
 
 
-@kernel
-def write_features(nodes, weighing, codes, offsets, vectors, negligible, scales, evidence, mean, scale, out):
-    """Write the features of many words, (n_words, n_evidence + 4); of the last four, the logarithms are to be taken.
-
-    They are the weighted sums of the evidence of a word's subwords; the length of its vector, and its distance from the
-    mean; 1 more than its number of subwords; its number of characters, with the marks. `scales` are those of int8
-    vectors, else empty. `evidence` are the bits of float16 as uint16.
-    """
-    n_evidence = evidence.shape[1]
-    sums = np.empty(n_evidence, np.float32)
-    first = 0
-    while first < offsets.size - 1:
-        last = end_of_run(offsets, first)
-        indptr, indices, data = weights_of_run(nodes, weighing, codes, offsets[first : last + 1], negligible, False)
-        for word in range(first, last):
-            sums[:] = 0.0
-            for k in range(indptr[word - first], indptr[word - first + 1]):
-                prefetch(evidence, np.int64(indices[min(k + AHEAD, data.size - 1)]) * n_evidence)
-                row, weight = np.uint64(indices[k]), data[k]
-                for at in range(np.uint64(n_evidence)):
-                    sums[at] += weight * as_float32(evidence[row, at])
-                if scales.size:
-                    data[k] = weight * scales[row]
-            out[word, :n_evidence] = sums
-        composed = np.empty((last - first, mean.size), np.float32)
-        compose(indptr, indices, data, vectors, composed)
-        for word in range(first, last):
-            length, distance = squares(composed, word - first, mean)
-            out[word, n_evidence] = np.sqrt(length) / scale + LEAST
-            out[word, n_evidence + 1] = np.sqrt(distance) / scale + LEAST
-            out[word, n_evidence + 2] = indptr[word - first + 1] - indptr[word - first] + 1
-            out[word, n_evidence + 3] = offsets[word + 1] - offsets[word]
-        first = last
-
-
-@kernel
+@part
 def write_products(features, word, center, spread, out, row):
     """Write 1, the standardized features of a word, and the products of any two."""
     n = center.size

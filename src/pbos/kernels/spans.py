@@ -10,14 +10,14 @@ In the hottest loops, indices are unsigned, which spares Numba the check for neg
 
 import numpy as np
 
-from pbos.kernels import grown, kernel
-from pbos.kernels.machine import count_bits, prefetch
-from pbos.kernels.trie import ALL, BEFORE, HIGH, LOW, ONE, first_child, prob_of, searched_child
+from pbos.kernels import grown, kernel, part
+from pbos.kernels.machine import count_bits, float32_of_bits, prefetch
+from pbos.kernels.trie import ALL, BEFORE, CHILD, HALF, HIGH, LOW, LOW_HALF, ONE, ZERO, searched
 
 RUN = 512  # slots whose spans are found together: enough to keep many memory reads in flight
 
 
-@kernel
+@part
 def end_of_run(offsets, first):
     """Return the end of the run of words that starts at `first`: at most RUN slots, but at least one word."""
     last = first + 1
@@ -27,8 +27,8 @@ def end_of_run(offsets, first):
 
 
 @kernel
-def find_spans(nodes, unseen_char_prob, codes, offsets):
-    """Return starts, span_nodes and span_probs of all spans of some words.
+def find_spans(nodes, unseen_char_prob, codes, offsets, first_word, last_word):
+    """Return starts, span_nodes and span_probs of all spans of words first to last (exclusive).
 
     Word w is `codes[offsets[w]:offsets[w + 1]]`. All slots walk down the index in parallel, one letter per step, so
     that the memory reads of a step overlap. A walk ends at the first string that is not in the index: no longer one can
@@ -38,19 +38,15 @@ def find_spans(nodes, unseen_char_prob, codes, offsets):
     letters_of, bits_of, records, labels = nodes
     no_letter = bits_of.shape[0] - 1
     unseen = records.shape[0] - 2
-    n_words = offsets.size - 1
-    n_codes = offsets[n_words] - offsets[0]
-    n_slots = n_codes + n_words
+    n_slots = offsets[last_word] - offsets[first_word] + last_word - first_word
     letters = np.empty(n_slots, np.int32)
-    starts = np.zeros(n_slots + 1, np.int64)
+    starts = np.empty(n_slots + 1, np.int64)
     capacity = 8 * n_slots + 16
     slots = np.empty(capacity, np.int32)  # of each walk, step by step
     found = np.empty(capacity, np.int32)
 
-    size = 0
-    slot = 0
-    longest = np.int64(0)
-    for word in range(n_words):
+    size = slot = longest = 0
+    for word in range(first_word, last_word):
         longest = max(longest, offsets[word + 1] - offsets[word])
         for at in range(offsets[word], offsets[word + 1]):
             code = codes[at]
@@ -58,10 +54,13 @@ def find_spans(nodes, unseen_char_prob, codes, offsets):
             letters[slot] = letter
             slots[size] = slot
             found[size] = letter + 1 if letter != no_letter else unseen
+            starts[slot] = 0
             size += 1
             slot += 1
         letters[slot] = no_letter
+        starts[slot] = 0
         slot += 1
+    starts[slot] = 0
 
     level_ends = np.empty(longest + 1, np.int64)
     first, last = 0, size
@@ -73,28 +72,33 @@ def find_spans(nodes, unseen_char_prob, codes, offsets):
             found = grown(found, capacity)
         level_ends[depth] = last
         depth += 1
-        size = np.uint64(last)
+        end = np.uint64(last)
         step = np.uint64(depth)
         for k in range(np.uint64(first), np.uint64(last)):
-            slot = np.uint64(slots[k])
+            place = np.uint64(slots[k])
             node = np.uint64(found[k])
-            starts[slot + ONE] = depth
-            letter = np.uint64(letters[slot + step])
-            low, high = bits_of[letter, 0], bits_of[letter, 1]
-            slots[size] = slots[k]
-            if low | high == 0 or records[node, HIGH] & BEFORE:  # the letter, or one before it, is outside the window
-                child = searched_child(records, labels, node, letter)
-                found[size] = child
-                size += np.uint64(child >= 0)
+            starts[place + ONE] = depth
+            letter = np.uint64(letters[place + step])
+            low, high, has_low, has_high = (
+                bits_of[letter, 0],
+                bits_of[letter, 1],
+                records[node, LOW],
+                records[node, HIGH],
+            )
+            child = np.int64(records[node, CHILD] & LOW_HALF)
+            slots[end] = slots[k]
+            if low | high == 0 or has_high & BEFORE:  # the letter, or one before it, is outside the window
+                child = searched(labels, np.int64(letter), child, np.int64(records[node + ONE, CHILD] & LOW_HALF))
+                is_known = child >= 0
             else:
                 in_low = low - ONE if low != 0 else ALL
-                in_high = high - ONE if high != 0 else np.uint64(0)
-                below = count_bits(records[node, LOW] & in_low) + count_bits(records[node, HIGH] & in_high)
-                child = first_child(records, node) + below
-                found[size] = child
+                in_high = high - ONE if high != 0 else ZERO
+                child += count_bits(has_low & in_low) + count_bits(has_high & in_high)
                 prefetch(records, 4 * child)
-                size += np.uint64((records[node, LOW] & low | records[node, HIGH] & high) != 0)
-        first, last = last, np.int64(size)
+                is_known = (has_low & low | has_high & high) != 0
+            found[end] = child
+            end += np.uint64(is_known)
+        first, last = last, np.int64(end)
 
     for slot in range(n_slots):
         starts[slot + 1] += starts[slot]
@@ -104,9 +108,9 @@ def find_spans(nodes, unseen_char_prob, codes, offsets):
     for level in range(depth):
         for k in range(np.uint64(first), np.uint64(level_ends[level])):
             at = np.uint64(starts[np.uint64(slots[k])] + level)
-            node = found[k]
-            prob = np.float64(prob_of(records, np.uint64(node)))
-            span_nodes[at] = node if node != unseen else -1
+            node = np.uint64(found[k])
+            prob = np.float64(float32_of_bits(records[node, CHILD] >> HALF))
+            span_nodes[at] = found[k] if found[k] != unseen else -1
             span_probs[at] = prob if level > 0 or prob > 0.0 else unseen_char_prob
         first = level_ends[level]
     return starts, span_nodes, span_probs

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pbos.kernels import kernel
-from pbos.kernels.machine import bits_of_float32, float32_of_bits
+from pbos.kernels import kernel, part
+from pbos.kernels.machine import bits_of_float32
 
 NO_ROW = -1
 MAX_ROW = 2**31 - 2
@@ -29,7 +29,7 @@ NOTHING = np.uint64(1 << 61)  # the bit of characters outside the alphabet; neve
 BEFORE = np.uint64(1 << 62)  # set if the node has children whose letters come before the window
 HALF, LOW_HALF = np.uint64(32), np.uint64(2**32 - 1)
 NO_VECTOR = LOW_HALF
-ONE, ALL = np.uint64(1), np.uint64(2**64 - 1)
+ZERO, ONE, ALL = np.uint64(0), np.uint64(1), np.uint64(2**64 - 1)
 
 
 class IndexArrays(NamedTuple):
@@ -89,44 +89,20 @@ def unpack(letter_bits, window, labels, children, probs, prob_levels, rows, leng
                 high |= BEFORE
             child += 1
         records[node, LOW], records[node, HIGH] = low, high
-    records[n_nodes:, CHILD] = np.uint64(child)
-    records[n_nodes:, ROW] = NO_VECTOR
+    for node in range(n_nodes, records.shape[0]):
+        records[node, CHILD], records[node, ROW] = np.uint64(child), NO_VECTOR
     return child == n_nodes
 
 
-@kernel
-def first_child(records, node):
-    return np.int64(records[node, CHILD] & LOW_HALF)
-
-
-@kernel
-def prob_of(records, node):
-    return float32_of_bits(records[node, CHILD] >> HALF)
-
-
-@kernel
-def row_of(records, node):
-    """Return the row of a node's vector, or -1."""
-    row = np.int64(records[node, ROW] & LOW_HALF)
-    return row if row <= MAX_ROW else np.int64(NO_ROW)
-
-
-@kernel
-def length_of(records, node):
-    """Return the length of a node's vector."""
-    return float32_of_bits(records[node, ROW] >> HALF)
-
-
-@kernel
-def searched_child(records, labels, node, letter):
-    """Return the child of `node` along any letter, or -1, by searching all of its children."""
-    low, high = first_child(records, node), first_child(records, node + ONE)
+@part
+def searched(labels, letter, low, high):
+    """Return the one of the children `low` to `high` (exclusive) along a letter, or -1."""
     while low < high:
         middle = (low + high) >> 1
         label = np.int64(labels[middle])
-        if label == np.int64(letter):
+        if label == letter:
             return middle
-        if label < np.int64(letter):
+        if label < letter:
             low = middle + 1
         else:
             high = middle

@@ -1,0 +1,54 @@
+"""Compiling: once for all processes, into a cache that may be missing."""
+
+import os
+import subprocess
+import sys
+import warnings
+
+import numba.core.caching
+import numpy as np
+import pytest
+
+from pbos import kernels
+from pbos.errors import PbosWarning
+
+CODE = """
+from numba.core import event
+compiled = []
+class Listener(event.Listener):
+    def on_start(self, event): compiled.append(event.data["dispatcher"].py_func.__name__)
+    def on_end(self, event): pass
+event.register("numba:compile", Listener())
+import pbos
+model = pbos.load()
+print(model.embed("unfriendliest").tobytes().hex(), model.segment("unfriendliest", 3))
+print(len(compiled))
+"""
+
+
+def test_many_processes_on_an_empty_cache(tmp_path):
+    """They all compile, do each other no harm, and the next one starts warm."""
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    command = [sys.executable, "-c", CODE]
+    crowd = [subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    answers = [process.communicate()[0].splitlines() for process in crowd]
+    later = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.splitlines()
+    assert all(process.returncode == 0 for process in crowd)
+    assert {answer[0] for answer in answers} == {later[0]}
+    assert max(int(answer[1]) for answer in answers) > 5
+    assert int(later[1]) == 0
+
+
+def test_without_a_cache_it_compiles_and_says_so_once(monkeypatch):
+    monkeypatch.setattr(numba.core.caching.FunctionCache._impl_class, "_locator_classes", [])
+    monkeypatch.setattr(kernels, "_warned", False)
+
+    def doubled(numbers):
+        return numbers * 2
+
+    with pytest.warns(PbosWarning, match="set NUMBA_CACHE_DIR"):
+        first = kernels.kernel(doubled)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        second = kernels.kernel(doubled)
+    assert first(np.ones(1)) == second(np.ones(1)) == 2
