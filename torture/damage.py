@@ -167,7 +167,9 @@ def random_model(index: SubwordIndex, generator: np.random.Generator) -> Model:
     vectors = SubwordVectors(values, numbers(rows)) if is_int8 else SubwordVectors(values, norms=numbers(rows))
     with np.errstate(all="ignore"):
         evidence = numbers(rows, 2).astype(np.float16)
-    confidence = Confidence(evidence, numbers(dims), numbers(1), *(numbers(size) for size in (6, 6, 28, CURVE)))
+    scale, spread = (np.abs(generator.normal(size=size)).astype(np.float32) + np.float32(1e-6) for size in (1, 6))
+    others = numbers(28), numbers(CURVE)
+    confidence = Confidence(evidence, numbers(dims), scale, numbers(6), spread, *others)
     marks = bool(generator.random() < 0.5)
     spelling = Spelling(boundaries=marks, inner_boundaries=marks, weighting=generator.choice(["posterior", "both"]))
     return Model(index, spelling, vectors, pack_strings(WORDS), None, {}, confidence)

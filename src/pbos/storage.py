@@ -447,7 +447,8 @@ def confidence_fits(tensors: Tensors, rows: int, dims: int) -> bool:
     n_evidence = shapes[0][-1] if shapes else 0
     n = n_evidence + 4  # features
     whole = [(rows, n_evidence), (dims,), (1,), (n,), (n,), (1 + n + n * (n + 1) // 2,), (CURVE,)]
-    return shapes in ([], whole)
+    divisors = (tensors[name] for name in ("confidence.scale", "confidence.spread") if name in tensors)
+    return shapes in ([], whole) and all((divisor > 0).all() for divisor in divisors)
 
 
 def damaged(folder: Path, problem: str) -> ModelError:
