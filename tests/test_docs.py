@@ -31,6 +31,7 @@ REASONS = {  # for not running a block
     "needs a download",
     "needs a GPU",
     "runs until it is stopped",
+    "takes hours",
     "test_examples.py does",
     "test_remote.py does, with an object store",
     "test_server.py does, with a server",

@@ -311,7 +311,7 @@ def test_a_killed_command_goes_on_to_the_same_bytes(corpus, tmp_path, monkeypatc
     assert not (tmp_path / "m").exists()
     code, _, err = run("learn", corpus, "--dims", "5", "-o", "m")
     assert code == 2
-    assert "resume it" in err or "exists already" in err
+    assert "resume, or remove it" in err or "exists already" in err
     monkeypatch.setattr(sources, "BLOCK", 20_000)
     monkeypatch.setattr(counting, "FAN_IN", 4)
     code, _, err = run("learn", corpus, "--dims", "5", "-o", "m", "--resume")
@@ -329,7 +329,7 @@ def test_counting_words_goes_on_where_it_was_killed(corpus, tmp_path, monkeypatc
     assert died.returncode == -signal.SIGKILL
     monkeypatch.setattr(sources, "BLOCK", 20_000)
     code, _, err = run("count", corpus, "-o", "counts.tsv")
-    assert (code, "resume it" in err) == (2, True)
+    assert (code, "resume, or remove it" in err) == (2, True)
     assert run("count", corpus, "-o", "counts.tsv", "--resume")[0] == 0
     assert run("count", corpus, "-o", "whole.tsv")[0] == 0
     assert (tmp_path / "counts.tsv").read_bytes() == (tmp_path / "whole.tsv").read_bytes()

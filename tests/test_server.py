@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 import pbos
 from pbos.server import Limits, make_app
 from pbos.server.app import short_digits
+from pbos.server.run import listen
 
 WORDS = ["higher", "unfriendliest", "naïvety", "東京", "a b", "<&>"]
 
@@ -637,6 +638,12 @@ def test_commands_in_the_documentation(tmp_path):
     finally:
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=60)
+
+
+def test_answers_are_sent_at_once():
+    with listen("127.0.0.1", 0) as listener, socket.create_connection(listener.getsockname()):
+        with listener.accept()[0] as connection:
+            assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 def test_a_port_in_use_is_one_sentence(run):

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import pbos
+from torture.determinism import digests
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
@@ -40,3 +41,7 @@ def test_an_attack(code, tmp_path):
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["attack.py"]
+
+
+def test_bytes_depend_on_neither_threads_nor_hash_seeds():
+    assert digests(sys.executable, 1, 0, None) == digests(sys.executable, 3, 1, None)
