@@ -641,9 +641,12 @@ def test_commands_in_the_documentation(tmp_path):
 
 
 def test_answers_are_sent_at_once():
-    with listen("127.0.0.1", 0) as listener, socket.create_connection(listener.getsockname()):
-        with listener.accept()[0] as connection:
-            assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+    with (
+        listen("127.0.0.1", 0) as listener,
+        socket.create_connection(listener.getsockname()),
+        listener.accept()[0] as connection,
+    ):
+        assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 def test_a_port_in_use_is_one_sentence(run):

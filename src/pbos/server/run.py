@@ -82,11 +82,19 @@ class Connection(H11Protocol):
     sending_since: float | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Start to wait for a request. If there are too many connections, the one that waits longest has to go."""
+        """Start to wait for a request. If there are too many connections, one has to go."""
         super().connection_made(transport)
         self.wait()
         if len(self.connections) > self.most:
-            next(iter(self.waiting)).drop()
+            self.least_needed().drop()
+
+    def least_needed(self) -> Connection:
+        """Return the other connection that has waited longest or, if none waits, that has been taking longest."""
+        if (first := next(iter(self.waiting))) is not self:
+            return first
+        all_of_them = [one for one in self.connections if isinstance(one, Connection)]
+        sending = {one: one.sending_since for one in all_of_them if one.sending_since is not None}
+        return min(sending, key=sending.__getitem__, default=self)
 
     def data_received(self, data: bytes) -> None:
         """Handle what the client sent."""
