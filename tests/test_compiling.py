@@ -39,6 +39,34 @@ def test_many_processes_on_an_empty_cache(tmp_path):
     assert int(later[1]) == 0
 
 
+CHANGED = """
+import os, sys
+from numba.core.caching import IndexDataCacheFile
+from pbos.kernels import kernel
+from changing import answer
+if sys.argv[1] == "killed":
+    IndexDataCacheFile._save_data = lambda self, name, data: os._exit(9)
+print(kernel(answer)(1))
+"""
+
+
+def test_code_of_an_older_source_is_never_run(tmp_path):
+    """Even if the first process with the new source is killed while it fills the cache."""
+    paths = os.pathsep.join([str(tmp_path), *sys.path])
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": paths}
+
+    def run(result, *arguments):
+        (tmp_path / "changing.py").write_text(f"def answer(x):\n    return x + {result}\n")
+        os.utime(tmp_path / "changing.py", (result, result))
+        command = [sys.executable, "-B", "-c", CHANGED, *arguments]
+        return subprocess.run(command, env=environment, capture_output=True, text=True)
+
+    assert run(10, "whole").stdout == "11\n"
+    assert run(20, "killed").returncode == 9
+    assert run(20, "whole").stdout == "21\n"
+    assert list((tmp_path / "cache").rglob("*.nbc"))
+
+
 def test_without_a_cache_it_compiles_and_says_so_once(monkeypatch):
     monkeypatch.setattr(numba.core.caching.FunctionCache._impl_class, "_locator_classes", [])
     monkeypatch.setattr(kernels, "_warned", False)

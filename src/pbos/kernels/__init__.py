@@ -7,10 +7,20 @@ and of assignments to slices (which compile their error messages, too), few type
 (each one is another signature).
 """
 
+import os
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
 import numpy as np
 from numba import njit
+from numba.core.caching import FunctionCache
 
 from pbos.errors import warn
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None
 
 OPTIONS = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
 
@@ -21,8 +31,9 @@ _warned = False
 def kernel(function, **options):
     """Compile a function that Python calls; what was compiled is kept in Numba's cache, if that can be written."""
     global _warned
+    compiled = njit(**OPTIONS, **options)(function)
     try:
-        return njit(**OPTIONS, **options, cache=True)(function)
+        compiled._cache = Cache(function)
     except RuntimeError:  # Numba's "no locator available"
         if not _warned:
             _warned = True
@@ -30,7 +41,54 @@ def kernel(function, **options):
                 "compiled code cannot be kept, as neither pbos's folder nor the home folder can be written, so every "
                 "process compiles for some seconds; set NUMBA_CACHE_DIR to a folder that can be written"
             )
-        return njit(**OPTIONS, **options)(function)
+    return compiled
+
+
+STAMP = tuple(
+    (file.name, file.stat().st_mtime, file.stat().st_size) for file in sorted(Path(__file__).parent.glob("*.py"))
+)
+
+
+class Cache(FunctionCache):  # type: ignore[misc]  # Numba is untyped
+    """Numba's cache, safe for many processes at once, also if some are killed, and on a full disk.
+
+    Numba numbers the files of a function, and writes which signature is in which file before the file itself. So after
+    a change of the source there is a moment in which the old file is taken for the new one, and two processes can give
+    the same number to different signatures. It also looks only at the file of a kernel, not at those of its parts.
+    """
+
+    def __init__(self, function):
+        super().__init__(function)
+        self._cache_file._source_stamp = self._cache_file._source_stamp, STAMP
+
+    def load_overload(self, sig, target_context):
+        """Return what was compiled for a signature, or None."""
+        with self._locked("LOCK_SH"):
+            return super().load_overload(sig, target_context)
+
+    def save_overload(self, sig, data):
+        """Keep what was compiled for a signature."""
+        with suppress(OSError):  # a full disk: the next process compiles again
+            self._impl.locator.ensure_cache_path()
+            with self._locked("LOCK_EX"):
+                if not self._cache_file._load_index():
+                    for stale in Path(self._cache_path).glob(f"{self._impl.filename_base}.*.nbc"):
+                        stale.unlink()
+                super().save_overload(sig, data)
+
+    @contextmanager
+    def _locked(self, kind):
+        handle = None
+        with suppress(OSError):  # no cache yet, or one that is only read
+            handle = os.open(Path(self._cache_path, "pbos.lock"), os.O_RDWR | os.O_CREAT)
+        try:
+            if handle is not None and fcntl is not None:
+                with suppress(OSError):  # some disks have no locks
+                    fcntl.flock(handle, getattr(fcntl, kind))
+            yield
+        finally:
+            if handle is not None:
+                os.close(handle)
 
 
 @part
