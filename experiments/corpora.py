@@ -17,9 +17,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from experiments.real_data import run, say
 from pbos.errors import InputError
 from pbos.files import write_whole
+from pbos.published import say
+from pbos.published.fetching import run
 
 FOLDER = Path(__file__).parent / ".cache" / "corpora"
 BLOCKS = "p|l|lb|head|h[1-6]|li|td|th|tr|div|title|dt|dd|item|stage|speaker|span|br"  # tags that end a word

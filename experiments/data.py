@@ -44,7 +44,7 @@ def published(name: str) -> Path:
 
 
 def source(name: str) -> dict[str, Any]:
-    """Return where a published table comes from: package, version, sha256, license."""
+    """Return where a published table comes from: package, digest, license."""
     found: dict[str, Any] = json.loads((published(name) / "source.json").read_text(encoding="utf-8"))
     return found
 

@@ -34,13 +34,13 @@ import numpy.typing as npt
 
 from experiments import corpora
 from experiments import data as files
-from experiments.real_data import say
 from pbos.arrays import FloatMatrix, unit_rows
 from pbos.errors import InputError
 from pbos.evaluation import datasets, words
 from pbos.evaluation.results import MIN_ITEMS, Embedder, Score, bootstrap
 from pbos.evaluation.tagging import tagging
 from pbos.files import open_bytes, write_whole
+from pbos.published import say
 
 TOKEN = re.compile(r"\w+(?:[-'’]\w+)*|[^\w\s]")
 SYSTEMS = ("fasttext", "gensim", "pbos")

@@ -372,8 +372,8 @@ def sources() -> Iterable[str]:
             continue
         size = f"{found['words']:,} × {found['dims']}" if "words" in found else "MEN, MTurk-771"
         registry = "npm" if found["kind"] == "npm" else "PyPI"
-        package = f"{registry} `{found['package']}` {found['version']}"
-        body.append([f"`{name}`", size, package, found["license"], f"`{found['sha256'][:12]}…`"])
+        digest = found["digest"].removeprefix("sha256:")
+        body.append([f"`{name}`", size, f"{registry} `{found['place']}`", found["license"], f"`{digest[:12]}…`"])
     yield from table_lines(["table", "words × dims", "package", "license", "sha256"], body)
     yield ""
 

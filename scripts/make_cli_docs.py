@@ -32,7 +32,6 @@ def content(names: Iterable[str] | None = None) -> str:
     for command in commands(typer.main.get_command(app)) if names is None else names:
         arguments = [sys.executable, "-c", "import pbos.cli; pbos.cli.main()", *command.split(), "--help"]
         shown = subprocess.run(arguments, env=environment, capture_output=True, text=True, check=True).stdout
-        shown = shown.replace("Usage: -c", "Usage: pbos")
         lines = "\n".join(line.rstrip() for line in shown.strip().splitlines())
         parts.append(f"## {f'pbos {command}'.strip()}\n\n```text\n{lines}\n```\n")
     return "\n".join(parts)

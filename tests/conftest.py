@@ -3,7 +3,6 @@
 import atexit
 import gc
 import os
-import re
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -24,11 +23,13 @@ NEEDS = {  # the tier `adapters`: files, or folders, and the modules without whi
     "experiments": "matplotlib rapidfuzz scipy sklearn torch",
     "src/pbos/adapters/arrow.py": "pyarrow",
     "src/pbos/adapters/gensim.py": "gensim",
+    "src/pbos/adapters/sentence_transformers.py": "sentence_transformers sklearn torch",
     "src/pbos/adapters/sklearn.py": "sklearn",
     "src/pbos/adapters/spacy.py": "spacy",
     "src/pbos/adapters/torch.py": "torch",
     "src/pbos/cluster.py": "distributed",
-    "src/pbos/evaluation": "pooch scipy sklearn",
+    "src/pbos/evaluation": "scipy sklearn",
+    "src/pbos/hub.py": "huggingface_hub",
     "src/pbos/remote.py": "fsspec",
     "src/pbos/server": "fastapi uvicorn",
     "tests/test_arrow.py": "duckdb pandas polars pyarrow",
@@ -36,22 +37,25 @@ NEEDS = {  # the tier `adapters`: files, or folders, and the modules without whi
     "tests/test_cli_eval.py": "scipy",
     "tests/test_cluster.py": "distributed",
     "tests/test_cluster_training.py": "distributed",
+    "tests/test_corpus.py": "scipy",
     "tests/test_corpora.py": "matplotlib rapidfuzz scipy sklearn torch",
-    "tests/test_docs.py": "distributed fastapi fsspec gensim hatchling pandas polars pyarrow scipy sklearn spacy torch "
-    "wordfreq",
+    "tests/test_docs.py": "distributed fastapi fsspec gensim hatchling pandas polars pyarrow scipy "
+    "sentence_transformers sklearn spacy torch wordfreq",
     "tests/test_embedding.py": "distributed duckdb pandas polars pyarrow",
-    "tests/test_evaluation_words.py": "pooch scipy sklearn",
+    "tests/test_evaluation_words.py": "scipy sklearn",
     "tests/test_examples.py": "sentence_transformers spacy tokenizers torch transformers",
     "tests/test_gensim.py": "gensim scipy",
     "tests/test_gpu.py": "torch",
+    "tests/test_hub.py": "huggingface_hub yaml",
     "tests/test_learn_table.py": "matplotlib rapidfuzz scipy sklearn torch",
     "tests/test_neural.py": "torch",
     "tests/test_packaging.py": "hatchling",
     "tests/test_page.py": "fastapi playwright uvicorn",
-    "tests/test_real_data.py": "matplotlib rapidfuzz scipy sklearn spacy torch",
+    "tests/test_published.py": "matplotlib rapidfuzz scipy sklearn spacy torch",
     "tests/test_real_tables.py": "matplotlib rapidfuzz scipy sklearn torch",
     "tests/test_remote.py": "boto3 distributed fsspec gensim moto pyarrow s3fs",
     "tests/test_reproduce.py": "matplotlib rapidfuzz scipy sklearn torch",
+    "tests/test_sentence_transformers.py": "sentence_transformers sklearn torch yaml",
     "tests/test_server.py": "fastapi hatchling httpx uvicorn",
     "tests/test_shards.py": "distributed pyarrow",
     "tests/test_sklearn.py": "pandas polars pyarrow sklearn",
@@ -63,7 +67,7 @@ NEEDS = {  # the tier `adapters`: files, or folders, and the modules without whi
 }
 SLOW = {  # the tier `slow`: files or tests; so are the tests that use the private data
     "tests/test_cli.py::test_embed_streams_in_constant_memory",
-    "tests/test_cli.py::test_the_first_run_says_that_it_compiles",
+    "tests/test_cli.py::test_the_first_use_says_on_a_terminal_that_it_compiles",
     "tests/test_docs.py",
     "tests/test_examples.py",
     "tests/test_index.py::test_several_scripts_and_thousands_of_letters",
@@ -165,9 +169,32 @@ def run(capfd, monkeypatch, tmp_path):
             code = stop.code or 0
         sys.stdout.flush()
         out, err = capfd.readouterr()
-        return code, out, re.sub(r"pbos: compiling for this machine.*\n", "", err)  # which has a test of its own
+        return code, out, err
 
     return run
+
+
+@pytest.fixture
+def hub(monkeypatch, tmp_path):
+    """A hub that this process and those it starts know, with a token and an empty cache."""
+    import hub_server
+    import huggingface_hub
+
+    with hub_server.serve() as (hub, url):
+        settings = {
+            "HF_ENDPOINT": url,
+            "HF_HOME": str(tmp_path / "home"),
+            "HF_TOKEN": hub_server.TOKEN,
+            "HF_HUB_DISABLE_XET": "1",  # the server speaks LFS
+        }
+        for name, value in settings.items():
+            monkeypatch.setenv(name, value)
+        constants = huggingface_hub.constants  # were read from the environment before
+        monkeypatch.setattr(constants, "ENDPOINT", url)
+        monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", url + "/{repo_id}/resolve/{revision}/{filename}")
+        monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "home" / "hub"))
+        monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True)
+        yield hub
 
 
 def pytest_unconfigure():

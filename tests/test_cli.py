@@ -232,7 +232,7 @@ def test_confidence_where_there_is_none(run, model, trusted):
     assert err == "pbos: this model has no confidence; train one with confidence=True and enough words\n"
     code, _, err = run("embed", "-m", trusted, "--confidence", "-o", "x.npy", "high")
     assert code == 2
-    assert err == "pbos: --confidence needs text, JSON or a table as output; a file .npy has vectors only\n"
+    assert err == "pbos: --confidence needs a table or .jsonl as output file, or text on stdout\n"
     for name, expected in ((model, "False"), (trusted, "True")):
         assert ["confidence", expected] in [line.split() for line in run("info", "-m", name)[1].splitlines()]
         assert json.loads(run("info", "-m", name, "--json")[1])["confidence"] is (name == trusted)
@@ -268,7 +268,7 @@ def test_embed_to_files(run, model, tmp_path):
     assert run("embed", "-m", model, "-i", "words.txt", "-o", "out.txt.gz")[0] == 0
     vectors = pbos.WordVectors.read("out.txt.gz")
     assert vectors.words == words
-    assert vectors.vectors == pytest.approx(expected, abs=1e-5)
+    assert np.array_equal(vectors.vectors, expected)
 
 
 def test_embed_warns_about_zeros(run, model):
@@ -283,25 +283,41 @@ def test_embed_exact(run, model):
     assert out == "low 0 0 1 0 0\n"
 
 
-@pytest.mark.parametrize("output", ["out.npy", "out.txt"])
+@pytest.mark.parametrize("output", ["out.npy", "out.txt", "out.txt.gz", "out.npz"])
 def test_a_failed_embed_leaves_no_file(run, model, tmp_path, output):
-    code, _, err = run("embed", "-m", model, "-o", output, stdin="high\n\nlow\n")
+    code, _, err = run("embed", "-m", model, "-o", output, "--missing", "error", stdin="high\n\nlow\n")
     assert code == 2
-    place = "stdin, line 2: the word is empty"
-    assert err == f"pbos: {place}; remove it, or give it a zero vector with --missing zeros\n"
+    assert err == "pbos: stdin, line 2: there is no word; leave out --missing error to go on without it\n"
     assert not list(tmp_path.glob("*out*"))
 
 
-def test_missing_words_get_zeros_if_asked(run, model, tmp_path):
-    (tmp_path / "words.txt").write_bytes(b"high\n\nlow\r\n\r\n")
-    code, _, err = run("embed", "-m", model, "-i", "words.txt", "--missing", "zeros", "-o", "out.npy")
-    assert (code, err) == (0, "")  # no warning: these are not words without a known subword
-    high, low = pbos.load("m").embed(["high", "low"])
-    assert np.array_equal(np.load("out.npy"), [high, np.zeros(5), low, np.zeros(5)])
-    code, _, err = run("embed", "-m", model, "-i", "words.txt")
-    assert (code, err.split(";")[0]) == (2, "pbos: words.txt, line 2: the word is empty")
+def test_blank_lines_do_not_stop_a_run(run, model, tmp_path):
+    (tmp_path / "words.txt").write_bytes(b"high\n\nlow\r\n \t\r\nslow ")
+    embed = ["embed", "-m", model, "-i", "words.txt"]
+    high, low, slow = pbos.load("m").embed(["high", "low", "slow"])
+    code, out, err = run(*embed)
+    assert (code, [line.split()[0] for line in out.splitlines()]) == (0, ["high", "low", "slow"])
+    assert err == "pbos: warning: 2 missing words were left out (first: words.txt, line 2)\n"
+    code, _, err = run(*embed, "-o", "out.npy")  # it has no words, so its rows are those of the lines
+    assert (code, err) == (0, "pbos: warning: 2 missing words were given zeros (first: words.txt, line 2)\n")
+    assert np.array_equal(np.load("out.npy"), [high, np.zeros(5), low, np.zeros(5), slow])
+    assert run(*embed, "-o", "out.npy", "--missing", "skip")[0] == 0
+    assert np.array_equal(np.load("out.npy"), [high, low, slow])
+    for command in (["segment"], ["neighbors"], ["explain"], ["neighbors", "--among", "words.txt"]):
+        code, _, err = run(*command, "-m", model, "-i", "words.txt")
+        assert (code, err.count("2 missing words were left out")) == (0, 1 + ("--among" in command))
+    code, out, err = run("similarity", "-m", model, stdin="high\tlow\n\nhigh\thigh\n")
+    assert (code, len(out.splitlines())) == (0, 2)
+    assert err == "pbos: warning: 1 missing word was left out (first: stdin, line 2)\n"
     code, _, err = run("embed", "-m", model, "high", "")
-    assert (code, err.split(";")[0]) == (2, "pbos: argument 2: the word is empty")
+    assert (code, err) == (2, "pbos: argument 2: the word is empty; remove it\n")
+
+
+def test_bytes_that_are_not_utf8_do_not_stop_a_run(run, model, tmp_path):
+    (tmp_path / "words.txt").write_bytes(b"high\nlow\xff\n\xe9\n")
+    with pytest.warns(pbos.errors.PbosWarning, match=r"words.txt, line 2: 2 lines are not UTF-8; U\+FFFD replaces"):
+        code, out, _ = run("embed", "-m", model, "-i", "words.txt")
+    assert (code, [line.split()[0] for line in out.splitlines()]) == (0, ["high", "low\ufffd", "\ufffd"])
 
 
 def test_a_byte_order_mark_is_not_part_of_the_first_word(run, counts, tmp_path):
@@ -317,15 +333,21 @@ def test_missing_words_of_tables(run, model):
     embed = ["embed", "-m", model, "-i", "words.parquet", "-o"]
     high = pbos.load("m")["high"].tolist()
     for output in ("out.parquet", "out.npy"):
-        code, _, err = run(*embed, output)
+        code, _, err = run(*embed, output, "--missing", "error")
         assert code == 2
         assert "words.parquet" in err
-    assert run(*embed, "out.parquet", "--missing", "null")[0] == 0
-    assert parquet.read_table("out.parquet")["vector"].to_pylist() == [high, None]
+    for options in ([], ["--missing", "null"]):
+        code, _, err = run(*embed, "out.parquet", *options)
+        assert (code, err) == (0, "pbos: warning: 1 missing word was given null\n")
+        assert parquet.read_table("out.parquet")["vector"].to_pylist() == [high, None]
     assert run(*embed, "out.parquet", "--missing", "zeros")[0] == 0
     assert parquet.read_table("out.parquet")["vector"].to_pylist() == [high, [0.0] * 5]
-    assert run(*embed, "out.npy", "--missing", "zeros")[0] == 0
+    code, _, err = run(*embed, "out.npy")
+    assert (code, err) == (0, "pbos: warning: 1 missing word was given zeros (first: words.parquet, row 2)\n")
     assert np.load("out.npy").tolist() == [high, [0.0] * 5]
+    code, _, err = run(*embed, "parts/")
+    assert (code, err) == (0, "pbos: warning: 1 missing word was given null\n")
+    assert parquet.read_table("parts")["vector"].to_pylist() == [high, None]
 
 
 def test_neighbors(run, model):
@@ -407,7 +429,7 @@ def test_settings_that_are_a_number_or_a_word(run, vectors):
     assert run("train", vectors, "-o", "new", *options)[0] == 0
     info = pbos.load("new").info
     assert [info[name] for name in ("reliability", "own_share", "lam", "confidence")] == [0.2, "fitted", 0.5, False]
-    code, _, err = run("train", vectors, "-o", "new", "--own-share", "2")
+    code, _, err = run("train", vectors, "-o", "other", "--own-share", "2")
     assert code == 2
     assert "own_share must be a number from 0 to 1, or fitted, got 2" in err
 
@@ -554,6 +576,7 @@ def test_complete(run, vectors, name):
     code, out, err = run("complete", vectors, "-", "-o", name, stdin="lowest\r\n\nlow \nlowest\nhighlow\nЖ\n")
     assert (code, out) == (0, "")
     assert err.splitlines() == [
+        "pbos: warning: 1 missing word was left out (first: stdin, line 2)",
         f"pbos: wrote {name}: 5 given words and 2 new ones x 3",
         "pbos: left out 1 of 4 words (no known subword): Ж",
     ]
@@ -601,11 +624,20 @@ def test_complete_options_reach_the_library(run, vectors, tmp_path):
     ("arguments", "sentence"),
     [
         ("segment -m nowhere x", "no model folder at nowhere"),
+        (
+            "embed -m v.vec x",
+            "no model folder at v.vec; this is a file, and a model is a folder: make one with pbos train",
+        ),
         ("segment -m m -c counts.csv x", "give a model with --model or counts with --counts, not both"),
         ("segment -c nowhere.csv x", "nowhere.csv"),
         ("segment -i words.txt x", "give words as arguments or a file with --input, not both"),
         ("segment -i nowhere.txt", "no such file or directory: nowhere.txt"),
-        ("embed -o out.npy --json x", "--json writes text"),
+        ("embed -o out.npy --json x", "--json writes JSON lines; name the output .jsonl"),
+        ("embed x -o out.csv", "out.csv: unknown suffix .csv; use .vec, .txt, .bin, "),
+        ("embed x -o out", "out: the suffix chooses the format, and there is none; use .vec, "),
+        ("embed x -o out.npy.gz", "out.npy.gz: npy cannot be written compressed; leave out .gz"),
+        ("embed x --confidence -o out.vec", "--confidence needs a table or .jsonl as output file"),
+        ("embed --missing skip -o x.parquet x", "--missing skip is for files that are no tables"),
         ("similarity one", "similarity takes two words, or pairs from a file or stdin; got 1 words"),
         ("train nowhere.vec -o m", "no such file or directory: nowhere.vec"),
         ("train v.vec -o counts.csv", "is a file; a pbos model is a folder"),
@@ -616,7 +648,6 @@ def test_complete_options_reach_the_library(run, vectors, tmp_path):
         ("complete v.vec nowhere.txt -o x.vec", "no such file or directory: nowhere.txt"),
         ("complete nowhere.vec words.txt -o x.vec", "no such file or directory: nowhere.vec"),
         ("complete v.vec spaces.txt -o x.bin", "the word 'a b' cannot be written as word2vec-binary"),
-        ("complete v.vec blank.txt -o x.vec", "blank.txt: no words found"),
         ("complete v.vec words.txt -o x.vec -m nowhere", "no model folder at nowhere"),
         ("complete v.vec words.txt -o x.vec --min-confidence 2", "min_confidence must be a number from 0 to 1, got 2"),
         ("convert nowhere x.vec", "no such file or directory: nowhere"),
@@ -624,6 +655,7 @@ def test_complete_options_reach_the_library(run, vectors, tmp_path):
         ("convert v.vec no/x.vec", "no such file or directory: no/x.vec"),
         ("embed x -o .", "a folder of vectors is made from files"),
         ("embed x -o no/x.npy", "no such file or directory: no/x.npy"),
+        ("explain x --svg x.png", "x.png: --svg writes SVG; choose a name that ends in .svg"),
         ("explain x y --svg x.svg", "--svg draws one word; give a single one"),
         ("train bad.vec -o x", "bad.vec, line 3"),
         ("segment -c bad.csv x", "bad.csv, line 2"),
@@ -643,15 +675,14 @@ def test_complete_options_reach_the_library(run, vectors, tmp_path):
         ("embed --column word x", "--column is for tables"),
         ("embed --exact x", "this model does not have the given vectors"),
         ("neighbors --positive king queen", "give words, or --positive and --negative ones, not both"),
-        ("neighbors king --among empty-line.txt", "empty-line.txt, line 2: the word is empty; remove it"),
+        ("segment -i binary", "binary, line 1 is not UTF-8 text; expected one word per line"),
         ("similarity -i words.txt", "words.txt, line 1: expected two words separated by a tab"),
     ],
 )
 def test_bad_input_gets_one_sentence_and_code_2(run, counts, vectors, arguments, sentence, tmp_path):
     (tmp_path / "words.txt").write_text("x\n")
-    (tmp_path / "empty-line.txt").write_text("x\n\n")
     (tmp_path / "spaces.txt").write_text("a b\n")
-    (tmp_path / "blank.txt").write_text("\n \n")
+    (tmp_path / "binary").write_bytes(b"high\0\n")
     (tmp_path / "bad.vec").write_text("2 2\na 1 2\nb 1\n")
     (tmp_path / "bad.csv").write_text("a,1\nb,-1\n")
     before = sorted(tmp_path.iterdir())
@@ -701,11 +732,51 @@ def pbos_process(*arguments, **options):
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
 
 
-def test_output_is_utf8_whatever_the_system_prefers(model, tmp_path):
-    process = pbos_process("explain", "-m", tmp_path / model, "naïve", env={**os.environ, "PYTHONIOENCODING": "cp1252"})
+def test_output_that_the_system_would_not_write_as_utf8_is(model, tmp_path):
+    other = {"PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "LC_ALL": "C"}
+    (tmp_path / "words").write_text("naïve", encoding="utf-8")
+    command = ["explain", "-m", tmp_path / model, "-i", tmp_path / "words"]
+    process = pbos_process(*command, env={**os.environ, **other})
     out, _ = process.communicate(timeout=60)
     assert process.returncode == 0
     assert out.decode("utf-8").splitlines() == str(pbos.load(tmp_path / model).explain("naïve")).splitlines()
+
+
+@pytest.mark.parametrize("how", ["PYTHONIOENCODING", "terminal"])
+def test_what_an_encoding_lacks_is_shown_in_ascii(model, tmp_path, how):
+    (tmp_path / "words").write_text("naïvЖ", encoding="utf-8")
+    command = ["explain", "-m", tmp_path / model, "-i", tmp_path / "words"]
+    if how == "terminal":
+        pytest.importorskip("pty")
+        ours, theirs = os.openpty()
+        code = "import sys; sys.stdout.reconfigure(encoding='cp1252'); from pbos.cli import main; main()"
+        subprocess.run([sys.executable, "-c", code, *command], stdout=theirs, check=True)
+        os.close(theirs)
+        out = b""
+        while chunk := read_some(ours):
+            out += chunk
+    else:
+        out, _ = pbos_process(*command, env={**os.environ, how: "cp1252"}).communicate(timeout=60)
+    expected = re.sub("[█-▏]", "#", str(pbos.load(tmp_path / model).explain("naïvЖ")))
+    expected = expected.replace("Ж", "\\u0416").replace("ж", "\\u0436")
+    shown = out.decode("cp1252").replace("\x1b[0m", "")  # colorama, which Numba uses, resets colors at exit
+    assert shown.splitlines() == expected.splitlines()
+
+
+def read_some(descriptor):
+    """Read from a terminal, whose end is an error on Linux."""
+    try:
+        return os.read(descriptor, 1 << 16)
+    except OSError:
+        return b""
+
+
+@pytest.mark.parametrize("command", ["embed", "neighbors", "segment"])
+def test_json_is_json_in_every_encoding(model, tmp_path, command):
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    process = pbos_process(command, "-m", tmp_path / model, "--json", "naïve😀low", env=environment)
+    out, _ = process.communicate(timeout=60)
+    assert json.loads(out.decode("ascii"))["word"] == "naïve😀low"
 
 
 def test_help_imports_nothing_heavy():
@@ -723,12 +794,41 @@ def test_help_imports_nothing_heavy():
     assert not {"numba", "numpy", "safetensors"} & set(out.splitlines()[-1].split())
 
 
-def test_the_first_run_says_that_it_compiles(model, tmp_path):
+def test_the_first_use_says_on_a_terminal_that_it_compiles(model, tmp_path):
+    """Once, in Python as on the command line."""
+    pytest.importorskip("pty")
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
-    for first in (True, False):
-        process = pbos_process("segment", "-m", tmp_path / "m", "high", env=environment)
-        _, err = process.communicate()
-        assert (b"compiling for this machine" in err) == first, err
+    use = f"import pbos; model = pbos.load({str(tmp_path / 'm')!r}); model['high']; model.segment('high')"
+    for code, first in ((use, True), ("from pbos.cli import main; main()", False)):
+        ours, theirs = os.openpty()
+        command = [sys.executable, "-c", code, "segment", "-m", tmp_path / "m", "high"]
+        subprocess.run(command, stderr=theirs, env=environment, check=True)
+        os.write(theirs, b".")
+        said = b""
+        while not said.endswith(b"."):  # a terminal may give line by line
+            said += os.read(ours, 1 << 16)
+        sentence = "pbos: compiling for this machine, the first time only; this takes some seconds\r\n"
+        assert said.decode() == sentence * first + "."
+        os.close(ours), os.close(theirs)
+
+
+def test_compiling_is_not_announced_elsewhere(monkeypatch, capsys):
+    from pbos.kernels import Announcer
+
+    def event_of(module):
+        function = type("Function", (), {"__module__": module})
+        return type("Event", (), {"data": {"dispatcher": type("Dispatcher", (), {"py_func": function})}})
+
+    Announcer().on_start(event_of("pbos.kernels.trie"))  # not a terminal
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    announcer = Announcer()
+    announcer.on_start(event_of("others"))
+    assert capsys.readouterr().err == ""
+    announcer.on_start(event_of("pbos.kernels.trie"))
+    announcer.on_start(event_of("pbos.kernels.spans"))
+    assert capsys.readouterr().err.count("compiling") == 1
+    monkeypatch.setattr(sys, "stderr", None)
+    Announcer().on_start(event_of("pbos.kernels.trie"))
 
 
 def test_a_warning_is_one_line(tmp_path):
@@ -748,7 +848,7 @@ def test_a_reader_that_stops_is_no_error(tmp_path):
     process.stdout.readline()
     process.stdout.close()
     assert process.wait() == 0
-    assert re.sub(rb"pbos: compiling for this machine.*\n", b"", process.stderr.read()) == b""
+    assert process.stderr.read() == b""
     process.stderr.close()
 
 
@@ -771,7 +871,7 @@ def test_streams_that_are_closed_or_full(tmp_path, arguments, redirect, said):
     done = subprocess.run(
         ["sh", "-c", f'exec "$@" {redirect}', "sh", *command], cwd=tmp_path, capture_output=True, text=True, check=False
     )
-    assert re.sub(r"pbos: compiling for this machine.*\n", "", done.stderr) == (f"pbos: {said}\n" if said else "")
+    assert done.stderr == (f"pbos: {said}\n" if said else "")
     assert done.returncode == (2 if said else 0)
     assert (tmp_path / "full").is_char_device()
 
@@ -791,6 +891,24 @@ def test_an_output_without_a_name(run, arguments, tmp_path):
     code, _, err = run(*arguments)
     assert (code, err) == (2, "pbos: '' is not the name of a file or folder; give another one\n")
     assert [path.name for path in tmp_path.iterdir()] == ["words"]
+
+
+def test_ctrl_c_in_a_callback_from_c():
+    """Python ignores exceptions there, such as in callbacks of Numba's compiler."""
+    code = """
+import ctypes, signal, time
+from pbos.cli import app, main
+
+def start():
+    callback = ctypes.CFUNCTYPE(None)(lambda: signal.raise_signal(signal.SIGINT))
+    callback()
+    time.sleep(60)
+
+app.start = start
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=50)
+    assert (done.returncode, done.stderr) == (130, "pbos: interrupted; nothing was left half-written\n")
 
 
 def test_interrupt_leaves_no_half_model(tmp_path, shared_data):

@@ -459,6 +459,14 @@ def test_counting_goes_on_where_it_stopped(tmp_path, monkeypatch, after):
     assert again.words == whole.words
 
 
+def test_a_folder_of_runs_that_cannot_be_listed_is_not_taken_for_an_empty_one(tmp_path, monkeypatch):
+    runs = counting.Runs(tmp_path, Counting())
+    for name in ("listdir", "scandir"):
+        monkeypatch.setattr(os, name, lambda path: (_ for _ in ()).throw(PermissionError(13, "no", str(path))))
+    with pytest.raises(PermissionError):
+        runs.paths()
+
+
 def test_a_merge_that_was_interrupted_before_its_parts_were_removed(tmp_path, monkeypatch):
     text = generated_text(400)
     (tmp_path / "text.txt").write_text(text)

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import pbos
 from pbos.counts import WordCounts
 from pbos.errors import FormatError, InputError, MissingExtraError, PbosWarning
 
@@ -355,3 +356,28 @@ def test_counts_of_other_scripts(shared_data, language):
     with gzip.open(path, "rt", encoding="utf-8", newline="\n") as lines:
         pairs = [line.rstrip("\n").split("\t") for line in lines]
     assert list(WordCounts.read(path)) == [(word, float(count)) for word, count in pairs]
+
+
+@pytest.mark.parametrize(("name", "delimiter"), [("c.csv", ","), ("c.tsv", "\t")])
+def test_the_suffix_chooses_the_separator(tmp_path, name, delimiter):
+    counts = {"the": 5.0, "a,b": 4.0, 'say "so"': 3.0}
+    WordCounts.of(counts).write(tmp_path / name)
+    with (tmp_path / name).open(encoding="utf-8", newline="") as lines:
+        quoting = csv.QUOTE_MINIMAL if delimiter == "," else csv.QUOTE_NONE
+        header, *rows = csv.reader(lines, delimiter=delimiter, quoting=quoting)
+    assert header == ["word", "count"]
+    assert {word: float(count) for word, count in rows} == counts
+    assert dict(WordCounts.read(tmp_path / name)) == counts
+
+
+@pytest.mark.parametrize("name", ["c.parquet", "c.json", "c.xyz.gz", "c.TXT.md"])
+def test_counts_are_not_written_under_the_name_of_another_format(tmp_path, name):
+    """This is found before anything is counted."""
+    text = (pytest.fail("the text was read") for _ in range(1))
+    with pytest.raises(InputError, match=r"counts are not written as \.\w+; name the file .tsv or .csv"):
+        pbos.count(text, tmp_path / name)
+    with pytest.raises(InputError, match=r"counts are not written as \.\w+; name the file .tsv or .csv"):
+        pbos.learn(text, counts=tmp_path / name)
+    with pytest.raises(InputError, match="counts are not written as"):
+        WordCounts.of({"the": 5}).write(tmp_path / name)
+    assert not list(tmp_path.iterdir())

@@ -250,7 +250,7 @@ def start():
 
 
 def test_the_scheduler_is_killed(inputs, start, model, tmp_path, monkeypatch, run):
-    embed_files(model, inputs, "plain", column="word")
+    embed_files(model, inputs, "plain", column="word", missing="null")
     address, pid = start()
     monkeypatch.setattr(embedding, "embed_part", functools.partial(killed_while_writing, tmp_path / "marker", pid))
     command = ("embed", "-m", model, "-i", inputs, "--column", "word", "-o", "out/", "--scheduler")
@@ -301,11 +301,12 @@ def test_bad_input_leaves_nothing(inputs, client, model, where, source, options,
 def test_bad_words_are_named(inputs, client, model, where):
     scheduler = where and client
     parquet.write_table(pa.table({"word": 99 * ["a"] + [None]}), "rows.parquet", row_group_size=60)
-    with pytest.raises(InputError, match=r'rows.parquet, column "word", row 99 is missing'):
+    with pytest.raises(InputError, match=r'rows.parquet, column "word", row 100 is missing'):
         embed_files(model, "rows.parquet", "one", scheduler=scheduler)
-    Path("lines.txt").write_bytes(250 * b"a\n" + b"\xe9\n")
-    with pytest.raises(InputError, match=r"lines.txt, after byte 500, line 1 is not UTF-8"):
+    Path("lines.txt").write_bytes(250 * b"a\n" + b"\n")
+    with pytest.raises(InputError, match=r"lines.txt, after byte 500, line 1 is an empty string"):
         embed_files(model, "lines.txt", "two", scheduler=scheduler)
+    assert embed_files(model, "lines.txt", "three", missing="null", scheduler=scheduler).missing == 1
 
 
 @pytest.mark.parametrize(
@@ -313,7 +314,7 @@ def test_bad_words_are_named(inputs, client, model, where):
     [
         ("high -o out/", "a folder of vectors is made from files: give them with --input"),
         ("-i in/c.txt --scheduler local", "a folder of vectors is made from files: give them with --input, and"),
-        ("-i in/c.txt -o out/ --json", "--json writes text; choose an output file that does not end in /"),
+        ("-i in/c.txt -o out/ --json", "--json writes JSON lines; name the output .jsonl"),
         ("-i in/c.txt -o out/ --scheduler tcp://127.0.0.1:1", "no Dask scheduler answers at tcp://127.0.0.1:1"),
     ],
 )

@@ -221,6 +221,24 @@ def test_a_folder_that_was_moved_away_comes_back(tmp_path, monkeypatch):
 
 
 @posix
+def test_a_folder_that_was_made_again_is_not_swept(tmp_path, monkeypatch):
+    """Two processes sweep what a third has just made: it makes it anew while the second one waits for the lock."""
+    folder = tmp_path / ".file.0123456789ab.tmp"
+    folder.mkdir()
+    (folder / files.LOCK).touch()
+    flock = files.fcntl.flock
+
+    def late(handle, how):
+        (folder / files.LOCK).rename(tmp_path / "swept")
+        (folder / files.LOCK).touch()
+        flock(handle, how)
+
+    monkeypatch.setattr(files.fcntl, "flock", late)
+    files.sweep(tmp_path)
+    assert (folder / files.LOCK).exists()
+
+
+@posix
 def test_a_new_name_is_synced_too(tmp_path, monkeypatch):
     synced = []
     fsync = os.fsync

@@ -159,7 +159,7 @@ def test_words_are_counted(text, tmp_path):
     assert dict(counts) == counts_by_hand(text)
     assert counts.counts.tolist() == sorted(counts.counts.tolist(), reverse=True)
     written = [line.split("\t") for line in (tmp_path / "counts.tsv").read_text().splitlines()]
-    assert written == [
+    assert written == [["word", "count"]] + [
         [word, str(n)] for word, n in sorted(counts_by_hand(text).items(), key=lambda one: (-one[1], one[0]))
     ]
     frequent = pbos.count(text, min_count=500)
@@ -207,7 +207,7 @@ def test_bad_options_of_count(corpus, tmp_path, monkeypatch, options, message):
 
 def test_learn_saves_the_model_of_the_library(run, corpus, text, tmp_path):
     code, out, err = run(
-        "learn", corpus, "--dims", "5", "-o", "m", "--vectors", "words.kv", "--counts", "counts.tsv.gz"
+        "learn", corpus, "--dims", "5", "-o", "m", "--vectors", "words.npz", "--counts", "counts.tsv.gz"
     )
     assert (code, out) == (0, "")
     assert f"pbos: read {sum(len(line.split()) for line in text):,} words, 79 of them distinct\n" in err
@@ -217,9 +217,9 @@ def test_learn_saves_the_model_of_the_library(run, corpus, text, tmp_path):
         "corpus.txt",
         "counts.tsv.gz",
         "m",
-        "words.kv",
+        "words.npz",
     ]
-    assert pbos.WordVectors.read(tmp_path / "words.kv").words == pbos.WordCounts.read(tmp_path / "counts.tsv.gz").words
+    assert pbos.WordVectors.read(tmp_path / "words.npz").words == pbos.WordCounts.read(tmp_path / "counts.tsv.gz").words
     code, _, _ = run("learn", "--dims", "5", "-o", "m2", stdin="\n".join(text))
     assert code == 0
     assert content_of(tmp_path / "m2") == content_of(tmp_path / "expected")
@@ -230,7 +230,7 @@ def test_learn_adds_text(run, corpus, tmp_path):
     arguments = ("--dims", "5", "-o", "m", "--cooccurrences", "pairs")
     assert run("learn", corpus, *arguments)[0] == 0
     assert "submarine" not in pbos.load(tmp_path / "m")
-    code, _, err = run("learn", "more.txt", *arguments)
+    code, _, err = run("learn", "more.txt", "--force", *arguments)
     assert (code, err.count("\n")) == (2, 1)
     assert "exists already; resume, add to it" in err
     assert run("learn", "more.txt", "--add", *arguments)[0] == 0
@@ -345,7 +345,7 @@ def test_text_is_added_once_if_the_command_is_killed(corpus, tmp_path, monkeypat
     monkeypatch.setattr(sources, "BLOCK", 20_000)
     options = ("--dims", "5", "-o", "m", "--cooccurrences")
     for folder in ("pairs", "whole"):
-        assert run("learn", corpus, *options, folder)[0] == 0
+        assert run("learn", corpus, "--force", *options, folder)[0] == 0
     command = [sys.executable, "-c", KILLED, moment, str(at), "learn", "more.txt", "--add", *options, "pairs"]
     assert subprocess.run(command, cwd=tmp_path, capture_output=True, check=False).returncode == -signal.SIGKILL
     code, _, err = run("learn", "more.txt", "--add", "--resume", *options, "pairs")

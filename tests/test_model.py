@@ -768,3 +768,20 @@ def test_a_model_says_whether_it_has_a_confidence(confident, tmp_path):
         assert loaded.has_confidence is loaded.config()["confidence"] is has
         assert f"\n- confidence: {has}\n" in (tmp_path / "model" / "README.md").read_text("utf-8")
         assert loaded.compress(dtype="int8").has_confidence is has
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e-8, 1, 1e14, 1e30])
+def test_vectors_of_any_scale_have_neighbors(scale):
+    words, vectors = ["high", "higher", "low", "lower"], np.array([[1, 0, 0], [1, 1, 0], [0, 0, 1], [0, 1, 1]])
+    model = pbos.train((words, vectors)).with_targets((words, (vectors * scale).astype(np.float32)))
+    units = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    expected = sorted(zip(words[1:], units[1:] @ units[0], strict=True), key=lambda pair: -pair[1])
+    found = model.neighbors("high", 3, exact=True)
+    assert dict(found) == pytest.approx(dict(expected), abs=1e-6)
+    assert model.neighbors(vectors[0] * scale, 1, exact=True) == [("high", pytest.approx(1))]
+
+
+def test_a_sum_that_cancels_out_has_no_neighbors():
+    model = pbos.load()
+    assert model.neighbors(positive=["king", "woman"], negative=["woman", "king"]) == []
+    assert model.neighbors(positive=[model["king"] * 1e-9], negative=[model["queen"] * 1e-9]) != []

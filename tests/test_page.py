@@ -1,5 +1,6 @@
 """The page, in a real browser: headless Chromium over a real `pbos serve`. It shows what the model's methods return."""
 
+import csv
 import os
 import re
 import shutil
@@ -8,12 +9,15 @@ import socket
 import subprocess
 import sys
 from contextlib import contextmanager
+from pathlib import Path
 from urllib.parse import parse_qs, quote, urlsplit
 
 import numpy as np
 import pytest
+from conftest import ROOT, skip_or_fail
 
 import pbos
+from pbos.text import pack_strings
 
 sync_api = pytest.importorskip("playwright.sync_api")
 ARABIC = "والمسلمون"
@@ -25,10 +29,9 @@ def browser():
     """The system's Chromium; without it these tests are skipped, but fail with PBOS_REQUIRE_DATA=1."""
     found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     if found is None:
-        reason = "no Chromium; install it to run this test: apt-get install chromium fonts-noto-core fonts-noto-cjk"
-        if os.environ.get("PBOS_REQUIRE_DATA") == "1":
-            pytest.fail(reason)
-        pytest.skip(reason)
+        skip_or_fail(
+            "no Chromium; install it to run this test: apt-get install chromium fonts-noto-core fonts-noto-cjk"
+        )
     with sync_api.sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
         yield browser
@@ -84,6 +87,16 @@ def visit(browser):
     assert asked and all(any(address.startswith(server) for server in servers) for address in asked), asked
     # The browser itself logs requests that failed; anything else is a bug of the page.
     assert [text for text in complaints if "Failed to load resource" not in text] == []
+
+
+@pytest.fixture(scope="module")
+def axe():
+    """The source of axe-core, which checks pages for accessibility; .ci/run installs it."""
+    places = [Path(os.environ.get("PBOS_AXE", "")), ROOT / ".axe" / "node_modules" / "axe-core" / "axe.min.js"]
+    found = next((place for place in places if place.is_file()), None)
+    if found is None:
+        skip_or_fail("no axe-core; install it to run this test: npm install --no-save --prefix .axe axe-core")
+    return found.read_text(encoding="utf-8")
 
 
 def word_box(page):
@@ -143,12 +156,17 @@ def test_the_confidence_of_a_model_that_has_one(visit, confident, small_vectors,
             assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
-def test_a_model_without_confidence(visit, tmp_path):
-    pbos.train({"high": [1.0, 0.0], "higher": [0.0, 1.0]}, lam=0.1).save(tmp_path / "model")
+def test_a_model_without_confidence_and_words(visit, tmp_path):
+    trained = pbos.train({"high": [1.0, 0.0], "higher": [0.0, 1.0]}, lam=0.1)
+    empty = pbos.Model(trained.index, trained.spelling, trained.subword_vectors, pack_strings([]))
+    empty.save(tmp_path / "model")
     with served("-m", tmp_path / "model", "--port", 0) as (_, url):
-        page = visit(f"{url}/?word=highest")
+        page = visit(f"{url}/?word=highest&other=high")
         drawing(page, "highest")
+        page.locator("#cosine").filter(has_text=re.compile(r"\d")).wait_for()
         assert page.locator("#coverage").is_visible() and page.locator("#trust").is_hidden()
+        page.locator("#subword").get_by_text("This model has no list of words").wait_for()
+        assert "none" in page.locator("#neighbors").inner_text().lower()
 
 
 def test_the_page_updates_with_every_key(visit, url, model):
@@ -178,7 +196,7 @@ def test_nearest_words_are_links(visit, url, model):
     page = visit(f"{url}/?word=unfriendliest")
     drawing(page, "unfriendliest")
     near = model.neighbors("unfriendliest")[0][0]
-    page.get_by_role("link", name=near, exact=True).click()
+    page.get_by_role("region", name="Nearest words").get_by_role("link", name=near, exact=True).click()
     drawing(page, near)
     assert word_box(page).input_value() == near
     page.go_back()
@@ -190,9 +208,90 @@ def test_two_words(visit, url, model):
     page = visit(f"{url}/?word=king")
     drawing(page, "king")
     page.get_by_role("textbox", name="Another word").fill("queen")
-    page.get_by_text(f"{model.similarity('king', 'queen'):.3f}").wait_for()
-    word_box(page).fill("prince")
-    page.get_by_text(f"{model.similarity('prince', 'queen'):.3f}").wait_for()
+    cosine = page.locator("#cosine")
+    sync_api.expect(cosine).to_have_text(f"{model.similarity('king', 'queen'):.3f}")
+    word_box(page).fill("kingship")
+    sync_api.expect(cosine).to_have_text(f"{model.similarity('kingship', 'queen'):.3f}")
+    # Why are they near each other? The subwords of both, their weights, and what they add to the cosine.
+    page.get_by_role("button", name="Why is kings near kingship?").click()
+    sync_api.expect(cosine).to_have_text(f"{model.similarity('kingship', 'kings'):.3f}")
+    page.wait_for_url("**/?word=kingship&other=kings")
+    assert page.evaluate("document.activeElement.id") == "compare-title"
+    page.get_by_role("button", name=re.compile(r"Show all \d+")).last.scroll_into_view_if_needed()
+    page.locator("#more-shares").click()
+    weights = [dict(model.weights(word)) for word in ("kingship", "kings")]
+    table = [row.locator("th, td").all_inner_texts() for row in page.locator("#shares tbody tr").all()]
+    assert {row[0] for row in table} == {*weights[0], *weights[1]}
+    for subword, *shown, _ in table:
+        assert [cell == "–" for cell in shown] == [subword not in some for some in weights]
+    assert sum(float(row[3].replace("−", "-")) for row in table) == pytest.approx(
+        model.similarity("kingship", "kings"), abs=0.03
+    )
+    shared = page.locator("#shares .shared").all_inner_texts()
+    assert set(shared) == weights[0].keys() & weights[1].keys()
+
+
+def test_a_subword_shows_where_it_comes_from(visit, url, model):
+    page = visit(f"{url}/?word=unkindliest")
+    drawing(page, "unkindliest")
+    panel = page.get_by_role("region", name="Subword <")
+    largest = model.weights("unkindliest")[0][0]
+    sync_api.expect(page.locator("#subword-name")).to_have_text(largest)
+    button = page.get_by_role("button", name="est>", exact=True)
+    button.click()
+    sync_api.expect(page.locator("#subword-name")).to_have_text("est>")
+    assert button.get_attribute("aria-pressed") == "true"
+    ending = [word for word in model.words if re.search(r"est(\W|_|$)", word)]
+    assert f"In {len(ending):,} of {len(model.words):,} training words" in page.locator("#subword").inner_text()
+    assert page.locator("#sharing a").all_inner_texts() == ending[:12]
+    assert page.locator("#subword-near li").count() == 5
+    page.wait_for_url("**/?word=unkindliest&subword=est%3E")
+    other = visit(page.url)
+    sync_api.expect(other.locator("#subword-name")).to_have_text("est>")
+    page.go_back()
+    sync_api.expect(page.locator("#subword-name")).to_have_text(largest)
+    panel.get_by_role("link").first.click()  # the first word that shares it
+    drawing(page, page.locator("#word").input_value())
+    assert largest.strip("<>") in page.locator("#word").input_value()
+
+
+def test_a_list_gets_a_table_to_download(visit, url, model, tmp_path):
+    words = ["unkindliest", "king", "東京", "naïvety", *model.words[500:620]]
+    page = visit(f"{url}/?word=king")
+    drawing(page, "king")
+    page.get_by_role("textbox", name="Words, one per line").fill("\n".join(words) + "\n" + "x" * 201)
+    sync_api.expect(page.locator("#rows-note")).to_have_text(
+        f"{len(words)} words; left out, as too long or too many: 1"
+    )
+    first = page.locator("#rows tbody tr").first.locator("th, td").all_inner_texts()
+    near = [other for other, _ in model.neighbors("unkindliest", 5)]
+    cut = "/".join(model.segment("unkindliest")[0].pieces)
+    assert first == ["unkindliest", f"{model.confidence('unkindliest'):.2f}", "100%", cut, ", ".join(near)]
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Download CSV").click()
+    download.value.save_as(tmp_path / "words.csv")
+    lines = (tmp_path / "words.csv").read_text(encoding="utf-8-sig").splitlines()
+    table = list(csv.DictReader(lines))
+    assert [row["word"] for row in table] == words
+    for row in table[:6]:
+        word = row["word"]
+        assert row["read_as"] == model.read_as(word)
+        assert row["training_word"] == ("yes" if word in model else "no")
+        assert float(row["confidence"]) == pytest.approx(model.confidence(word), abs=1e-5)
+        assert float(row["coverage"]) == model.coverage(word)
+        found = [(row[f"neighbor_{at}"], row[f"cosine_{at}"]) for at in range(1, 6) if row[f"neighbor_{at}"]]
+        assert [other for other, _ in found] == [other for other, _ in model.neighbors(word, 5)]
+    page.get_by_role("button", name=f"Show all {len(words)}").click()
+    assert page.locator("#rows tbody tr").count() == len(words)
+
+
+def test_on_a_phone_the_nearest_words_come_first(visit, url):
+    page = visit(f"{url}/?word=unkindliest", viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
+    drawing(page, "unkindliest")
+    tops = page.eval_on_selector_all("#results > section", "all => all.map(one => one.getBoundingClientRect().top)")
+    assert tops == sorted(tops) and len(set(tops)) == 5
+    assert page.locator("#results h2").first.inner_text() == "Nearest words"
+    assert page.get_by_role("region", name="Nearest words").bounding_box()["y"] < 844  # without scrolling
 
 
 def test_map_of_typed_words(visit, url):
@@ -232,9 +331,16 @@ def test_map_of_typed_words(visit, url):
 # -- sharing -----------------------------------------------------------------------------------------------------------
 
 
+LATE_SUBWORD = """const get = fetch; window.fetch = async (path, ...rest) => {
+  if (path.startsWith("subword")) await new Promise((done) => setTimeout(done, 500));
+  return get(path, ...rest);
+};"""
+
+
 def everything(page):
     page.locator("#cosine").filter(has_text=re.compile(r"\d")).wait_for()
     page.locator("#map svg").wait_for()
+    page.locator("main[aria-busy=false]").wait_for()  # the subword and the table come after the word
     shown = page.locator("#summary, #results, #cosine, #map, #list").all_inner_texts()
     return shown, [page.locator(f"#{box}").input_value() for box in ("word", "other", "list")]
 
@@ -256,7 +362,7 @@ def test_a_link_shows_the_same_elsewhere(visit, url):
         "other": ["100% + naïveté"],
         "map": ["red,green,緑"],
     }
-    other = visit(link)
+    other = visit(link, before=lambda page: page.add_init_script(LATE_SUBWORD))
     drawing(other, "naïve & <b>")
     other.get_by_text("Without a known subword: 緑").wait_for()
     assert everything(other) == everything(page)
@@ -295,7 +401,7 @@ def test_a_server_with_a_token(visit):
         sync_api.expect(page.locator("#coverage")).to_have_text("100%", timeout=60_000)
         assert "token" not in page.url  # so that copied links do not contain it
         page.goto(f"{url}/docs")
-        page.get_by_role("button", name="Try GET /model").click()
+        page.get_by_role("button", name="Try it: GET /model").click()
         sync_api.expect(page.get_by_text("200 application/json")).to_be_visible(timeout=60_000)
 
 
@@ -351,8 +457,10 @@ def test_by_keyboard_alone(visit, url, model):
         page.keyboard.press("Tab")
     near = [word for word, _ in model.neighbors("higher")]
     weights = f"Show all {len(model.weights('higher'))}"
-    wanted = ["word", "Copy link", "unfriendliest", weights, *near, "other", "list", "Add “higher”", "The map as text"]
-    assert [name for name in seen if name in wanted] == wanted  # in page order
+    wanted = ["word", "Copy link", "unfriendliest", *near, weights, "other", "list", "Add “higher”", "The map as text"]
+    wanted += ["Download CSV", "king"]
+    left = iter(seen)
+    assert all(name in left for name in wanted), seen  # in page order
     for _ in seen:
         page.keyboard.press("Shift+Tab")
         if focused() == near[1]:
@@ -373,7 +481,8 @@ def test_controls_have_accessible_names(visit, url):
         "all => all.filter(one => !(one.labels?.length || one.textContent.trim() || one.hidden)).map(one => one.id)",
     )
     assert unnamed == ["cosine"]  # its name is its content
-    assert page.get_by_role("heading").count() == 6
+    assert page.get_by_role("heading", level=1).count() == 1
+    assert page.get_by_role("heading", level=2).count() == 7
     assert page.locator("#summary").get_attribute("aria-live") == "polite"
     assert page.locator("#map svg").get_attribute("aria-label").startswith("Map of 19 words: king is nearest to ")
     assert page.locator("html").get_attribute("lang") == "en"
@@ -429,6 +538,44 @@ def test_light_and_dark_mode_are_readable(visit, url, scheme):
         assert contrast(page, selector)[0] >= 4.5, selector
 
 
+def check_accessibility(page, axe):
+    """Fail if axe-core finds a violation of WCAG 2.2, levels A and AA, or of its best practices."""
+    page.evaluate(axe)
+    tags = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+    options = {"runOnly": {"type": "tag", "values": tags}, "resultTypes": ["violations", "incomplete"]}
+    report = page.evaluate("options => axe.run(document, options)", options)
+    assert [(rule["id"], [node["html"] for node in rule["nodes"]]) for rule in report["violations"]] == []
+    assert len(report["passes"]) > 30
+    unsure = {rule["id"] for rule in report["incomplete"]}
+    assert unsure <= {"color-contrast"}  # of single letters and of letters over arcs; see the test of contrasts above
+
+
+def test_axe_finds_nothing(visit, url, axe):
+    page = visit(f"{url}/?word=unfriendliest&other=unkind&subword=est%3E")
+    drawing(page, "unfriendliest")
+    everything(page)
+    page.locator("#sharing a").first.wait_for()
+    page.locator("#download:enabled").wait_for()
+    page.get_by_text("The map as text").click()
+    for width, scheme in ((1200, "light"), (1200, "dark"), (390, "light"), (320, "dark")):
+        page.set_viewport_size({"width": width, "height": 800})
+        page.emulate_media(color_scheme=scheme)
+        check_accessibility(page, axe)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_axe_finds_nothing_where_things_go_wrong_and_in_the_documentation(visit, url, axe):
+    page = visit(f"{url}/?word=東京&other=שלום&map=")
+    page.get_by_text("The model knows no subword").wait_for()
+    check_accessibility(page, axe)
+    word_box(page).fill("a" * 201)
+    page.get_by_role("alert").wait_for()
+    check_accessibility(page, axe)
+    docs = visit(f"{url}/docs")
+    docs.get_by_role("heading", name="POST /embed").wait_for()
+    check_accessibility(docs, axe)
+
+
 # -- a right-to-left model ---------------------------------------------------------------------------------------------
 
 
@@ -443,13 +590,15 @@ def arabic(shared_data, tmp_path_factory):
     return place
 
 
-def test_arabic_reads_from_right_to_left(visit, arabic):
+def test_arabic_reads_from_right_to_left(visit, arabic, axe):
     model = pbos.load(arabic)
     assert ARABIC not in model and model.coverage(ARABIC) == 1
     with served("-m", arabic, "--port", 0) as (_, url):
         page = visit(f"{url}/?word={quote(ARABIC)}")
         picture = drawing(page, ARABIC)
         assert page.locator("#about").inner_text() == "arabic: 6,000 words, 64 dimensions"
+        examples = page.locator("#examples a").all_inner_texts()
+        assert len(examples) == 5 and not any(word in model for word in examples)
         letters = page.eval_on_selector_all(
             "#lattice .letter", "all => all.map(one => [one.textContent, one.getBoundingClientRect().x])"
         )
@@ -461,16 +610,22 @@ def test_arabic_reads_from_right_to_left(visit, arabic):
         assert labels(page, "Segmentations")[0] == "/".join(best.pieces)
         # The first piece is at the right, and bars grow from there.
         pieces = page.eval_on_selector_all(
-            "#segmentations li:first-child bdi", "all => all.map(one => one.getBoundingClientRect().x)"
+            "#segmentations li:first-child .pieces bdi", "all => all.map(one => one.getBoundingClientRect().x)"
         )
         assert pieces == sorted(pieces, reverse=True) and len(pieces) == len(best.pieces)
         bar, track = (page.locator(f"#weights li:nth-child(4) {part}").bounding_box() for part in (".fill", ".track"))
         assert bar["x"] + bar["width"] == pytest.approx(track["x"] + track["width"], abs=1)
         assert bar["x"] > track["x"] + 1
         assert labels(page, "Nearest words") == [word for word, _ in model.neighbors(ARABIC)]
-        narrow = visit(f"{url}/?word={quote(ARABIC)}", viewport={"width": 360, "height": 700})
+        value, list_ = (page.locator(f"#neighbors {part}").first.bounding_box() for part in (".value", "li"))
+        assert value["x"] == pytest.approx(list_["x"], abs=1)  # at the end of its line
+        narrow = visit(f"{url}/?word={quote(ARABIC)}&other={quote('المسلمين')}", viewport={"width": 360, "height": 700})
         drawing(narrow, ARABIC)
+        everything(narrow)
         assert narrow.evaluate("document.documentElement.scrollWidth") <= 360
+        for one in (page, narrow):
+            one.locator("#download:enabled").wait_for()
+            check_accessibility(one, axe)
 
 
 # -- the documentation of the API --------------------------------------------------------------------------------------
@@ -482,8 +637,8 @@ def test_the_documentation_works_offline(visit, url, model):
     spec = page.request.get(f"{url}/openapi.json").json()
     headings = page.get_by_role("heading", level=3).all_inner_texts()
     assert sorted(headings) == sorted(f"{m.upper()} {path}" for path, methods in spec["paths"].items() for m in methods)
-    page.get_by_role("button", name="Try GET /segment").click()
+    page.get_by_role("button", name="Try it: GET /segment").click()
     best = model.segment("unfriendliest")[0]
     page.get_by_text(f'"pieces":{list(best.pieces)}'.replace("'", '"').replace(" ", "")).wait_for()
-    page.get_by_role("button", name="Try POST /similarity").click()
+    page.get_by_role("button", name="Try it: POST /similarity").click()
     page.get_by_text(f'"cosine":{model.similarity(["king"], ["queen"]).tolist()[0]}').wait_for()

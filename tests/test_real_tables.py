@@ -28,7 +28,7 @@ def published(tmp_path, monkeypatch):
     folder = tmp_path / "real"
     folder.mkdir()
     WordVectors(words, random.normal(size=(len(words), DIMS))).write(folder / "glove-6b-100d", format="folder")
-    source = {"kind": "npm", "package": "tiny", "version": "1", "sha256": "0" * 64, "license": "none"}
+    source = {"kind": "npm", "place": "tiny@1", "digest": "sha256:" + "0" * 64, "license": "none"}
     source |= {"words": len(words), "dims": DIMS}
     (folder / "glove-6b-100d" / "source.json").write_text(json.dumps(source))
     (folder / "glove-6b-100d" / "counts.tsv.gz").write_text(
@@ -215,7 +215,7 @@ def test_rows_with_published_vectors(runner, tmp_path, monkeypatch):
     write_report(runner, tmp_path / "results")
     text = (tmp_path / "results" / "README.md").read_text(encoding="utf-8")
     for part in (
-        "npm `tiny` 1",
+        "npm `tiny@1`",
         "| 400 – 200 |",
         "more words of GloVe never hurt",
         "known words of glove-6b-100d, 400 words",

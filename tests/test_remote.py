@@ -26,7 +26,7 @@ from pyarrow import parquet
 import pbos
 from pbos import FormatError, InputError, ModelError, embedding, remote
 from pbos.corpus import sources
-from pbos.files import exists, names_in, open_bytes, write_whole
+from pbos.files import exists, names_in, open_bytes, user_cache, write_whole
 from pbos.pools import Threads
 
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -264,15 +264,15 @@ def test_a_model_that_changes_while_it_is_copied(saved, store, monkeypatch, tmp_
     changed = r"changed while it was copied; try again: 's3://bucket/model'"
     with patched(monkeypatch, "_get_file", change), pytest.raises(OSError, match=changed):
         pbos.load(saved)
-    assert list(tmp_path.glob("cache/*/[!.]*")) == []
+    assert list(tmp_path.glob("cache/remote/*/[!.]*")) == []
 
 
 def test_where_the_cache_is(monkeypatch):
     monkeypatch.delenv("PBOS_CACHE", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere")
-    assert remote.cache_folder() == Path("/somewhere/pbos/remote")
+    assert user_cache("remote") == Path("/somewhere/pbos/remote")
     monkeypatch.delenv("XDG_CACHE_HOME")
-    assert remote.cache_folder() == Path("~/.cache/pbos/remote").expanduser()
+    assert user_cache("remote") == Path("~/.cache/pbos/remote").expanduser()
 
 
 # Whole or not at all --------------------------------------------------------------------------------------------------
@@ -416,7 +416,7 @@ def test_reading_from_a_web_server(website, model, small_vectors, run, tmp_path)
     assert (code, err) == (2, f"pbos: no such file or directory: {website}/no.vec\n")
     code, _, err = run("convert", tmp_path / "v.vec.gz", f"{website}/x.vec")
     assert (code, err.count("\n")) == (2, 1)
-    assert re.search(r"unsupported method.*http://127", err)
+    assert re.search(r"Unsupported method.*http://127", err)
     (tmp_path / "text.txt").write_text("the cat sat on the mat")
     assert dict(pbos.count(f"{website}/text.txt")) == {"the": 2, "cat": 1, "sat": 1, "on": 1, "mat": 1}
     parquet.write_table(pa.table({"word": ["a"]}), tmp_path / "words.parquet")

@@ -23,8 +23,11 @@ from hypothesis import strategies as st
 
 import pbos
 from pbos.server import Limits, make_app
+from pbos.server.answers import compared, vectors_of
 from pbos.server.app import short_digits
+from pbos.server.examples import words_to_try
 from pbos.server.run import listen
+from pbos.text import pack_strings
 
 WORDS = ["higher", "unfriendliest", "naïvety", "東京", "a b", "<&>"]
 
@@ -147,6 +150,120 @@ def test_explain(client, model):
     for word, spelled, known in [("higher", "<higher>", True), ("unfriendliest", "<unfriendliest>", False)]:
         answer = client.get("/explain", params={"word": word}).json()
         assert (answer["spelled"], answer["known"]) == (spelled, known)
+
+
+@pytest.mark.parametrize("subword", ["est>", "<un", "est", "x>-<r", "ffff", "東", "EST>"])
+def test_a_subword(client, model, subword):
+    answer = client.get("/subword", params={"subword": subword, "n": 7}).json()
+    subword = subword.lower()  # as the model reads words
+    spelled = ["<" + re.sub(r"(\W|_)", r">\1<", word) + ">" for word in model.words]
+    sharing = [word for word, text in zip(model.words, spelled, strict=True) if subword in text]
+    assert (answer["n_words"], answer["words"]) == (len(sharing), sharing[:7])
+    has_vector = any(subword in dict(model.weights(word)) for word in sharing[:20])
+    assert (answer["subword"], answer["has_vector"]) == (subword, has_vector)
+    assert len(answer["neighbors"]) == (7 if has_vector else 0)
+
+
+def test_the_vector_of_a_subword(client, model):
+    """A word's vector is the weighted sum of the vectors of its subwords, so these can be solved for."""
+    words = [word for word in model.words if word.endswith("ji")]
+    weights = [dict(model.weights(word)) for word in words]
+    subwords = sorted(set().union(*weights))
+    a = np.array([[some.get(subword, 0) for subword in subwords] for some in weights])
+    vectors = vectors_of(model, subwords)
+    np.testing.assert_allclose(a @ vectors, model.embed(words), atol=2e-3 * np.abs(vectors).max())
+    near = client.get("/subword", params={"subword": "ji>", "n": 3}).json()["neighbors"]
+    expected = model.neighbors(vectors[subwords.index("ji>")], 3)
+    assert [(one["word"], one["cosine"]) for one in near] == expected
+
+
+@pytest.mark.parametrize(
+    "pair", [("emoji", "shoji"), ("naïvety", "unfriendliest"), ("cat", "cat"), ("a", "東京"), ("x-ray", "HOUSE")]
+)
+def test_compare(client, model, pair):
+    answer = client.get("/compare", params={"first": pair[0], "second": pair[1]}).json()
+    assert answer["cosine"] == model.similarity(*pair)
+    weights = [dict(model.weights(word)) for word in pair]
+    assert {one["subword"]: one["weights"] for one in answer["subwords"]} == {
+        subword: [some.get(subword, 0) for some in weights] for subword in [*weights[0], *weights[1]]
+    }
+    contributions = [one["contribution"] for one in answer["subwords"]]
+    assert contributions == sorted(contributions, reverse=True)
+    assert sum(contributions) == pytest.approx(answer["cosine"], abs=1e-3)
+    for word, one in zip(pair, answer["words"], strict=True):
+        assert one == {
+            **{"word": word, "read_as": model.read_as(word), "known": word in model},
+            **{"confidence": pytest.approx(model.confidence(word), abs=1e-5), "coverage": model.coverage(word)},
+            "pieces": list(model.segment(word)[0].pieces),
+        }
+
+
+def test_a_contribution_is_what_the_cosine_loses_without_the_subword(model):
+    """To first order: taking a little of a subword out of both words changes the product of their vectors so."""
+    pair = ("unfriendliest", "unkind")
+    answer = {one["subword"]: one for one in compared(model, pair)["subwords"]}
+    u, v = model.embed(list(pair)).astype(np.float64)
+    for subword in ("<un", "<unkind", "est>"):
+        vector = vectors_of(model, [subword])[0].astype(np.float64)
+        a, b = answer[subword]["weights"]
+        little = 1e-4
+        change = (u @ v - (u - little * a * vector) @ (v - little * b * vector)) / little
+        scale = np.linalg.norm(u) * np.linalg.norm(v)
+        assert 2 * answer[subword]["contribution"] == pytest.approx(change / scale, abs=1e-4)
+
+
+def test_a_table(client, model):
+    answer = client.post("/table", json={"words": WORDS, "n": 3}).json()["results"]
+    assert [row["word"] for row in answer] == WORDS
+    for row, word in zip(answer, WORDS, strict=True):
+        assert [one["word"] for one in row["neighbors"]] == [other for other, _ in model.neighbors(word, 3)]
+        assert row["pieces"] == list(model.segment(word)[0].pieces)
+        assert (row["known"], row["coverage"]) == (word in model, model.coverage(word))
+
+
+def test_a_model_without_a_list_of_words():
+    trained = pbos.train({"high": [1.0, 0.0], "higher": [0.0, 1.0]}, lam=0.1)
+    empty = pbos.Model(trained.index, trained.spelling, trained.subword_vectors, pack_strings([]))
+    with TestClient(make_app(empty)) as client:
+        about = client.get("/model").json()
+        assert (about["words"], about["examples"], about["map_examples"]) == (0, [], [])
+        answer = client.get("/subword", params={"subword": "high"}).json()
+        assert answer == {"subword": "high", "has_vector": True, "n_words": 0, "words": [], "neighbors": []}
+        assert client.get("/neighbors?word=highest").json()["neighbors"] == []
+        assert client.post("/table", json={"words": ["highest"]}).json()["results"][0]["neighbors"] == []
+
+
+def test_head_is_get_without_the_body(client):
+    for path in ("/", "/docs", "/static/page.js", "/openapi.json", "/health", "/model", "/explain?word=higher", "/no"):
+        got, head = client.get(path), client.head(path)
+        assert (head.status_code, head.content) == (got.status_code, b"")
+        assert head.headers == got.headers and int(head.headers["Content-Length"]) == len(got.content)
+    assert client.head("/map").status_code == 405
+
+
+@pytest.mark.parametrize("language", ["en", "he", "zh"])
+def test_words_to_try_with_ones_own_model(shared_data, language):
+    stop_words = pytest.importorskip(f"spacy.lang.{language}.stop_words").STOP_WORDS
+    folder = shared_data / "vectors" / f"selftrained-{language}"
+    words = (folder / "words.txt").read_text(encoding="utf-8").splitlines()
+    model = pbos.train((words[:5000], np.load(folder / "vectors.npy")[:5000].astype(np.float32)), lam=0.1)
+    examples, on_map = words_to_try(model)
+    assert (examples, on_map) == words_to_try(model)
+    assert len(set(examples)) == 5 and not any(word in model for word in examples)
+    assert min(model.coverage(examples)) == 1
+    held_out = [word for word in words[5000:5500] if word not in model]
+    assert np.median(model.confidence(examples)) >= np.median(model.confidence(held_out))
+    assert len(set(on_map)) == 24 and all(word in model for word in on_map)
+    assert len(stop_words & set(model.words[:500])) > 40
+    assert len(stop_words & set(on_map)) <= 1
+
+
+def test_words_to_try_with_hardly_any_words():
+    for vectors in ({"high": [1.0, 0.0], "higher": [0.0, 1.0]}, {"a": [1.0]}, {"1": [1.0], "2-3": [2.0]}):
+        model = pbos.train(vectors, lam=0.1)
+        examples, on_map = words_to_try(model)
+        assert examples and not any(word in model for word in examples)
+        assert all(word in model for word in on_map)
 
 
 def test_a_word_without_a_vector_is_not_an_error(client, model):
@@ -282,8 +399,9 @@ def test_bad_requests_get_one_sentence(model):
             content = answer.json()
             assert set(content) == {"status", "error"} and content["status"] == status
             assert re.search(message, content["error"]), content
-        assert client.post("/health").headers["Allow"] == "GET"
-        assert client.delete("/embed").headers["Allow"] == "GET, POST"
+        assert client.post("/health").headers["Allow"] == client.post("/").headers["Allow"] == "GET, HEAD"
+        assert client.delete("/embed").headers["Allow"] == "GET, HEAD, POST"
+        assert client.head("/map").headers["Allow"] == "POST"
         assert client.get("/segment?word=abcdefghij&n=5").status_code == 200  # exactly at the limits
         assert client.post("/embed", json={"words": list("abc")}).status_code == 200
 
@@ -297,6 +415,7 @@ def test_bad_requests_get_one_sentence(model):
         ("/map", {"words": ["abcde"] * 9}),
         ("/segment", {"words": ["abcde"] * 9}),
         ("/segment", {"words": ["abcd", "e"], "n": 9}),
+        ("/table", {"words": ["abcd", "e"], "n": 9}),
         ("/similarity", {"pairs": [["abcde", "abcde"]] * 5}),
     ],
 )
@@ -560,7 +679,7 @@ def test_a_long_request_does_not_block_others(model):
 def test_openapi_describes_every_path(client):
     spec = client.get("/openapi.json").json()
     needed = {"/embed", "/segment", "/weights", "/neighbors", "/similarity", "/explain", "/map", "/model", "/health"}
-    assert {*needed, "/confidence"} <= set(spec["paths"])
+    assert {*needed, "/confidence", "/table", "/subword", "/compare"} <= set(spec["paths"])
     for methods in spec["paths"].values():
         for operation in methods.values():
             assert operation["description"] and operation["tags"]
@@ -583,6 +702,8 @@ def test_responses_match_openapi(client):
         ("/neighbors", "?word=a"),
         ("/similarity", "?first=a&second=b"),
         ("/explain", "?word=a"),
+        ("/subword", "?subword=a"),
+        ("/compare", "?first=a&second=b"),
         ("/model", ""),
     ]:
         reference = spec["paths"][path]["get"]["responses"]["200"]["content"]["application/json"]["schema"]["$ref"]
@@ -614,7 +735,7 @@ def test_serve_prints_its_address_and_stops_cleanly():
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (0, "")
-    assert re.sub(r"pbos: compiling for this machine.*\n", "", err) == "pbos: stopped\n"
+    assert err == "pbos: stopped\n"
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="no curl")

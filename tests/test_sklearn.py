@@ -150,6 +150,19 @@ def test_texts_by_the_formula(model, weighting, remove, a):
     assert (vectorizer.component_ is not None) == remove
 
 
+def test_given_counts(tmp_path):
+    """The counts of a mapping or a file take the place of those in the texts; lower-cased if the texts are."""
+    counts = {"the": 60, "The": 20, "king": 1, "of": 19}
+    pbos.WordCounts.of(counts).write(tmp_path / "counts.tsv")
+    for given in (counts, tmp_path / "counts.tsv"):
+        sif = PbosVectorizer(weighting="sif", counts=given).fit(TEXTS)
+        assert sif.word_probs_ == {"the": 0.8, "king": 0.01, "of": 0.19}
+        same = PbosVectorizer(weighting="sif").fit(["the " * 80 + "of " * 19 + "king"])
+        np.testing.assert_allclose(sif.transform(TEXTS), same.transform(TEXTS), atol=1e-6)
+    assert PbosVectorizer(weighting="sif", counts=counts, lowercase=False).fit([]).word_probs_["The"] == 0.2
+    assert np.array_equal(PbosVectorizer(counts=counts).fit_transform(TEXTS), PbosVectorizer().fit_transform(TEXTS))
+
+
 def test_settings_matter(model):
     """Each setting changes the vectors, so the test above really tests each of them."""
     settings = [

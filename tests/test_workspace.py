@@ -255,7 +255,7 @@ def test_the_folder_of_parts(vectors, no_room, tmp_path):
 LIMITED = """
 import resource, sys
 import numpy as np, pbos
-from pbos.vectors.text import text_rows  # load what is needed before there is a limit
+from pbos.vectors.writing import text_rows  # load what is needed before there is a limit
 pbos.load().embed(["one", "two"])
 path, output, memory = sys.argv[1:]
 resource.setrlimit(resource.RLIMIT_DATA, (600 << 20,) * 2)

@@ -269,7 +269,7 @@ def read_table(name: str) -> Callable[[bytes], object]:
         from pbos.adapters.arrow import open_table, words_of_table, write_table
 
         path = file_with(data, name)
-        words = list(words_of_table(path, None, missing="zeros"))
+        words = list(words_of_table(path, None))
         with (
             open_table(path) as table,
             write_table(folder() / f"copy-{name}", table.schema, table.schema.names) as write,

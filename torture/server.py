@@ -131,6 +131,9 @@ WHOLE = [
     request("POST", "/embed", BODY.replace(b', "n": 2', b"")),
     b"POST /segment HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
     b"%x\r\n%s\r\n0\r\n\r\n" % (len(BODY), BODY),
+    request("GET", "/subword?subword=est%3E&n=3"),
+    request("GET", "/compare?first=higher&second=%F0%9F%98%80"),
+    request("POST", "/table", BODY),
 ]
 PIECES = [b"\r\n", b"\0", b"\xff", b"%", b"%00", b"..%2f", b"Content-Length: 5\r\n", b"Transfer-Encoding: chunked\r\n"]
 PIECES += [

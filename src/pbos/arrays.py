@@ -12,7 +12,7 @@ import numpy.typing as npt
 from pbos.errors import InputError, whole_number
 
 FloatMatrix = npt.NDArray[np.float32]
-NEAR_ZERO = 1e-6  # a vector no longer than this has no direction
+NEAR_ZERO = 1e-6  # what evaluations take for no vector
 MAX_DIMS = 1_000_000  # of vectors in files; more are a mistake, or meant to fill the memory
 BLOCK = 4096  # rows worked on at a time
 
@@ -40,15 +40,20 @@ def row_lengths(matrix: FloatMatrix) -> npt.NDArray[np.float32]:
     return found
 
 
-def unit_rows(vectors: FloatMatrix, near_zero: float = NEAR_ZERO) -> FloatMatrix:
-    """Scale rows to length 1; rows no longer than near_zero become zero."""
-    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+def unit_rows(vectors: FloatMatrix, near_zero: float = 0.0) -> FloatMatrix:
+    """Scale rows to length 1; rows no longer than near_zero become zero.
+
+    >>> unit_rows(np.array([[3e-30, 4e-30], [3e30, 4e30], [0, 0]], np.float32)).round(3)
+    array([[0.6, 0.8], [0.6, 0.8], [0. , 0. ]], dtype=float32)
+    """
+    squares = np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64)  # those of float32 would not all fit
+    norms = np.sqrt(squares).astype(np.float32)[:, None]
     units: FloatMatrix = np.divide(vectors, norms, out=np.zeros_like(vectors), where=norms > near_zero)
     return units
 
 
 def cosines(left: npt.ArrayLike, right: npt.ArrayLike) -> npt.NDArray[np.float32]:
-    """Return the cosine of each row of one matrix with the same row of another; 0 where a row is (nearly) zero.
+    """Return the cosine of each row of one matrix with the same row of another; 0 where a row is zero.
 
     >>> cosines([[3, 4], [0, 0]], [[1, 0], [1, 0]])
     array([0.6, 0. ], dtype=float32)

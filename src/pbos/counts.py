@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pbos.errors import FormatError, InputError, MissingExtraError, warn
-from pbos.files import Line, PathLike, exists, is_remote, local, read_lines, write_whole
+from pbos.files import Line, PathLike, exists, is_remote, local, plain_suffix, read_lines, write_whole
 from pbos.settings import check_choice
 from pbos.text import NORMALIZERS, as_words, normalize
 
@@ -104,10 +104,14 @@ class WordCounts:
         return cls(ranked, 1 / np.arange(1, len(ranked) + 1))
 
     def write(self, path: PathLike) -> None:
-        """Write a text file with a word, a tab and its count per line; the suffix may ask for compression."""
+        """Write lines of a word, a tab and its count, or CSV if the suffix is .csv; another suffix may compress it."""
+        check_name(path)
+        is_csv = plain_suffix(path) == ".csv"
         with write_whole(path) as stream:
+            stream.write(b"word,count\n" if is_csv else b"word\tcount\n")
             for word, count in self:
-                stream.write(f"{word}\t{count:.17g}\n".encode())
+                field = '"{}",'.format(word.replace('"', '""')) if is_csv else f"{word}\t"
+                stream.write(f"{field}{count:.17g}\n".encode())
 
     def normalized(self, form: str) -> WordCounts:
         """Normalize the words and add up the counts of those that become equal.
@@ -131,6 +135,13 @@ class WordCounts:
 
     def __repr__(self) -> str:
         return f"WordCounts({len(self)} words)"
+
+
+def check_name(path: PathLike) -> None:
+    """Raise InputError if the name of a file of counts is that of another format; a pipe has no suffix."""
+    suffix = plain_suffix(path)
+    if suffix not in (".tsv", ".csv", ".txt", ""):
+        raise InputError(f"{path}: counts are not written as {suffix}; name the file .tsv or .csv")
 
 
 def add_up(words: list[str], counts: npt.NDArray[Any]) -> tuple[list[str], npt.NDArray[np.float64]]:

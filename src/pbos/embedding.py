@@ -32,7 +32,7 @@ from pbos.files import (
     size_of,
     write_whole,
 )
-from pbos.model import ENGLISH, Model
+from pbos.model import Model, place_of
 from pbos.pools import Pool, pool_of
 from pbos.progress import progress as progress_bar
 from pbos.storage import CONFIG, TENSORS, folder_of
@@ -65,6 +65,7 @@ class Embedded(NamedTuple):
         words: The number of words embedded now.
         uncovered: How many of these have no known subword, so that their vectors are zero.
         examples: Some of them.
+        missing: How many words embedded now are missing.
     """
 
     parts: int
@@ -72,6 +73,7 @@ class Embedded(NamedTuple):
     words: int
     uncovered: int
     examples: list[str]
+    missing: int = 0
 
 
 def embed_files(
@@ -97,11 +99,12 @@ def embed_files(
     Args:
         model: The folder of the model, or its URL, which all workers can read; None for the English model of pbos; or a
             model, which is saved next to the target for the time being.
-        sources: Files, URLs, or patterns such as "words/*.parquet": Parquet, Arrow, or text with one word per line,
-            possibly compressed. Parquet files are divided at their row groups and text files at their lines; an Arrow
-            file or a compressed text is one part.
+        sources: Files, URLs, or patterns such as "words/*.parquet": Parquet, Arrow, CSV, TSV, or text with one word per
+            line, possibly compressed. Parquet files are divided at their row groups and text files at their lines; any
+            other file is one part.
         target: The folder, or its URL, which all workers can write to.
-        column: Tables: the column of words; None for the only column of strings. Text: the name of the column.
+        column: Tables: the column of words; None for the only column of strings, or "word" in CSV. Text: the name of
+            the column.
         vector_column: The name of the column of vectors.
         confidence_column: The name of another column, of the confidence of each word; None for no such column.
         missing: What to do with missing words (null or empty): "error", "zeros" for zero vectors, or "null".
@@ -128,7 +131,7 @@ def embed_files(
         embedder.embed(as_column([]), "word")  # raises an error if the model lacks what is asked of it
         job = {
             "pbos": __version__,
-            "model": digest_of(folder_of(ENGLISH if path is None else path)),
+            "model": digest_of(folder_of(place_of(path))),
             "inputs": dict(zip(files, in_threads(size_of, files, AT_ONCE), strict=True)),
             "options": options,
         }
@@ -149,6 +152,7 @@ def embed_files(
         sum(part.words for part in results),
         sum(part.uncovered for part in results),
         [word for part in results for word in part.examples][:EXAMPLES],
+        sum(part.missing for part in results),
     )
 
 
@@ -287,23 +291,24 @@ def open_part(part: Part, column: str | None) -> Iterator[Table]:
         return
     place = f"{part.path}, {f'after byte {part.first}, ' if part.first else ''}line"
     with open_bytes(part.path) as stream:
-        lines = decoded_lines(lines_between(stream, part.first, part.end), place)
+        lines = map(str.strip, decoded_lines(lines_between(stream, part.first, part.end), place))
         yield table_of_words(lines, column or "word", place)
 
 
 def embed_part(embedder: Embedder, folder: str, numbered: tuple[int, Part]) -> Embedded:
     """Write the file of a part."""
     number, part = numbered
-    words_done = uncovered = 0
+    words_done = uncovered = missing = 0
     examples: list[str] = []
 
     def on_batch(words: Any, vectors: Any, present: Any) -> None:
-        nonlocal words_done, uncovered
+        nonlocal words_done, uncovered, missing
         zeros = (present & ~vectors.any(axis=1)).nonzero()[0]
         words_done += len(words)
         uncovered += len(zeros)
+        missing += len(present) - int(present.sum())
         examples.extend(words.take(zeros[: EXAMPLES - len(examples)]).to_pylist())
 
     with open_part(part, embedder.column) as table:
         embedder.copy(table, f"{folder}/{name_of(number)}", on_batch)
-    return Embedded(1, 0, words_done, uncovered, examples)
+    return Embedded(1, 0, words_done, uncovered, examples, missing)

@@ -15,14 +15,36 @@ UserWarning
 from __future__ import annotations
 
 import operator
+import re
 import sys
 import warnings
 from numbers import Real
 from typing import Any
 
+LONG_WORD, LONG_MESSAGE = 300, 2000  # characters
+
+
+def shortened(message: str) -> str:
+    """Return a message without the middle of very long words, and of itself.
+
+    >>> shortened(f"no such word: {'pneumono' * 25_000}; drop it")[:60]
+    'no such word: pneumonopneumonopneumonopneumonopneumonopneumo'
+    >>> len(shortened(f"no such word: {'pneumono' * 25_000}; drop it"))
+    175
+    """
+
+    def cut(text: str, size: int) -> str:
+        return f"{text[: size // 2]}...{text[-size // 2 :]}" if len(text) > size else text
+
+    words = re.sub(rf"\S{{{LONG_WORD},}}", lambda word: cut(word[0], LONG_WORD // 2), message)
+    return cut(words, LONG_MESSAGE)
+
 
 class PbosError(Exception):
     """Base of all errors that pbos raises on purpose."""
+
+    def __init__(self, message: object = "") -> None:
+        super().__init__(shortened(str(message)))
 
 
 class InputError(PbosError, ValueError):
@@ -61,7 +83,7 @@ def warn(message: str) -> None:
     level, frame = 1, sys._getframe()
     while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] == "pbos":
         level, frame = level + 1, frame.f_back
-    warnings.warn(message, PbosWarning, stacklevel=level)
+    warnings.warn(shortened(message), PbosWarning, stacklevel=level)
 
 
 def share(name: str, value: Any) -> float:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 from urllib.parse import unquote
 
-from pbos.errors import FormatError, InputError, MissingExtraError
+from pbos.errors import FormatError, InputError, MissingExtraError, warn
 
 if sys.platform != "win32":
     import fcntl
@@ -41,15 +41,36 @@ BOM = b"\xef\xbb\xbf"
 MAGIC = {b"\x1f\x8b": "gz", b"BZh": "bz2", b"\xfd7zXZ\x00": "xz", b"\x28\xb5\x2f\xfd": "zst"}
 ROOM, MOST_EXPANSION = 16 << 20, 300  # bytes that any file may become, and for each byte of it
 PARQUET, ARROW = (".parquet", ".pq"), (".arrow", ".feather", ".ipc")
+CSV = {".csv": ",", ".tsv": "\t"}
+COMPRESSIONS = (".gz", ".bz2", ".xz", ".zst")
 
 
 def is_table(path: PathLike) -> bool:
-    """Return whether the name of a file is that of a table: Parquet or Arrow (Feather).
+    """Return whether the name of a file is that of a table: Parquet, Arrow (Feather), CSV or TSV.
 
-    >>> is_table("words.parquet"), is_table("words.txt")
-    (True, False)
+    >>> is_table("words.parquet"), is_table("words.csv.gz"), is_table("words.txt")
+    (True, True, False)
     """
-    return Path(path).suffix in PARQUET + ARROW
+    return suffix_of(path) in PARQUET + ARROW or separator_of(path) is not None
+
+
+def separator_of(path: PathLike) -> str | None:
+    """Return what separates the columns of a CSV or TSV file, possibly compressed; None if it is something else."""
+    return CSV.get(plain_suffix(path))
+
+
+def plain_suffix(path: PathLike) -> str:
+    """Return the suffix of a file in lower case, without that of its compression.
+
+    >>> plain_suffix("vectors.vec.gz"), plain_suffix("WORDS.CSV"), plain_suffix("vectors")
+    ('.vec', '.csv', '')
+    """
+    return suffix_of(Path(path).stem if suffix_of(path) in COMPRESSIONS else path)
+
+
+def suffix_of(path: PathLike) -> str:
+    """Return the last suffix of a file in lower case."""
+    return Path(path).suffix.lower()
 
 
 def is_remote(path: PathLike) -> bool:
@@ -59,6 +80,15 @@ def is_remote(path: PathLike) -> bool:
     (True, False, False)
     """
     return REMOTE_URL.match(os.fspath(path)) is not None
+
+
+def is_hub(path: PathLike) -> bool:
+    """Return whether a path is on the Hugging Face Hub.
+
+    >>> is_hub("hf://owner/name"), is_hub("https://host/name")
+    (True, False)
+    """
+    return os.fspath(path).startswith("hf:/")
 
 
 def url_of(path: PathLike) -> str:
@@ -93,6 +123,12 @@ def real(path: PathLike) -> Path:
 def everywhere(path: PathLike) -> str:
     """Return a path from the root, or a URL: what means the same to all processes."""
     return url_of(path) if is_remote(path) else str(absolute(path))
+
+
+def user_cache(name: str) -> Path:
+    """Return a folder for what was downloaded: in ~/.cache/pbos, or in the folder that PBOS_CACHE names."""
+    own = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "pbos")
+    return Path(os.environ.get("PBOS_CACHE") or own, name).expanduser()
 
 
 def exists(path: PathLike) -> bool:
@@ -147,7 +183,7 @@ def read_lines(path: PathLike, *, encodings: tuple[str, ...] = ("UTF-8",), keep_
 
 
 def lines_between(stream: BinaryIO, first: int = 0, end: int | None = None) -> Iterator[bytes]:
-    r"""Yield the lines that start between two positions, without a byte order mark at the start of the file.
+    r"""Yield the lines that start between two positions, without a byte order mark.
 
     >>> list(lines_between(io.BytesIO(b"one\ntwo\nthree\n"), 4, 9))
     [b'two\n', b'three\n']
@@ -161,17 +197,24 @@ def lines_between(stream: BinaryIO, first: int = 0, end: int | None = None) -> I
             return
         if len(line) == MAX_LINE:
             raise InputError(f"the line at byte {at} has over {MAX_LINE >> 20} MiB; expected one word per line")
-        yield line if at else line.removeprefix(BOM)
+        yield line.removeprefix(BOM)  # in any line: files with one may have been joined
         at += len(line)
 
 
 def decoded_lines(lines: Iterable[bytes], place: str) -> Iterator[str]:
-    """Yield lines as text, without the ends of lines; an error gives the place and the number of the line."""
+    """Yield lines as text; a warning names the place of what is not UTF-8."""
+    bad = first = 0
     for number, line in enumerate(lines, 1):
+        if b"\0" in line:
+            raise InputError(f"{place} {number} is not UTF-8 text; expected one word per line")
         try:
-            yield line.rstrip(b"\r\n").decode()
+            yield line.decode()
         except UnicodeDecodeError:
-            raise InputError(f"{place} {number} is not UTF-8; convert the file first") from None
+            bad, first = bad + 1, first or number
+            yield line.decode(errors="replace")
+    if bad:
+        what = "line is" if bad == 1 else "lines are"
+        warn(f"{place} {first}: {bad:,} {what} not UTF-8; U+FFFD replaces the bad bytes")
 
 
 def open_file(path: PathLike) -> io.BufferedReader:
@@ -192,11 +235,20 @@ def size_of(path: PathLike) -> int | None:
 def on_disk(path: PathLike) -> Path:
     """Return the path of a file that can be mapped; a remote one is fetched."""
     if is_remote(path):
-        from pbos import remote
-
         folder, name = os.path.split(path)
-        return remote.fetch(folder, name) / name
+        return fetch(folder, name) / name
     return local(path)
+
+
+def fetch(path: PathLike, *names: str) -> Path:
+    """Return a local folder with copies of some files of a remote folder; they are copied once."""
+    if is_hub(path):
+        from pbos import hub
+
+        return hub.fetch(path, *names)
+    from pbos import remote
+
+    return remote.fetch(path, *names)
 
 
 @contextmanager
@@ -382,6 +434,8 @@ def sweep_one(folder: Path, target: Path) -> None:
         handle = os.open(folder / LOCK, os.O_RDWR)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not os.path.samestat(os.fstat(handle), (folder / LOCK).stat()):
+                return  # another process has swept it, and its owner has made it again
             if (folder / OLD).exists() and not target.exists():
                 (folder / OLD).rename(target)  # killed after moving it away: see `put_in_place`
             discard(folder)
@@ -420,12 +474,12 @@ def write_whole(path: PathLike) -> Iterator[BinaryIO]:
         return
     given, target = local(path), real(path)
     if is_standing(given):
-        with errors_about(given, given), open_standing(given) as raw, compressed(raw, given.suffix) as stream:
+        with errors_about(given, given), open_standing(given) as raw, compressed(raw, suffix_of(given)) as stream:
             yield stream
         return
     with hidden(target, given) as temporary:
         with temporary.open("xb") as raw:
-            with compressed(raw, given.suffix) as stream:
+            with compressed(raw, suffix_of(given)) as stream:
                 yield stream
             raw.flush()
             os.fsync(raw.fileno())
@@ -478,6 +532,12 @@ def write_whole_folder(path: PathLike, last: str = "") -> Iterator[Path]:
     A folder that already exists stays until then. If the block raises, nothing is left behind. A remote folder is
     filled here, then uploaded; the file `last`, without which it is of no use, is uploaded last.
     """
+    if is_hub(path):
+        from pbos import hub
+
+        with hub.uploaded(path) as temporary:
+            yield temporary
+        return
     if is_remote(path):
         from pbos import remote
 
@@ -504,7 +564,8 @@ def lock(folder: Path, busy: str | None = None) -> Iterator[None]:
     """
     handle = None
     while handle is None:
-        folder.mkdir(exist_ok=True)
+        with nullcontext() if folder.is_symlink() else suppress(FileExistsError):  # another process may just remove it
+            folder.mkdir(exist_ok=True)
         if sys.platform == "win32":
             break
         handle = locked(folder / LOCK, busy)

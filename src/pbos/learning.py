@@ -18,7 +18,7 @@ from pbos.corpus.cooccurrences import Cooccurrences, Counting
 from pbos.corpus.counting import count_text
 from pbos.corpus.sources import Source, source_of
 from pbos.corpus.vectors import n_steps, word_vectors
-from pbos.counts import WordCounts
+from pbos.counts import WordCounts, check_name
 from pbos.errors import InputError, whole_number
 from pbos.files import absolute, check_target, is_remote, local, real, remove, sweep
 from pbos.model import Model
@@ -88,6 +88,7 @@ def count(
     check_places(output, kept and absolute(kept))
     if output is not None and not is_remote(output) and local(output).is_dir():
         raise InputError(f"{output} is a folder, not a file to write counts to")
+    check_name(output or "")
     with folder_for(kept) as folder:
         source = source_of(text, column)
         counting = counting_of(source, pretokenized, lowercase, window if cooccurrences else None)
@@ -178,6 +179,7 @@ def learn(
     most = memory_size(memory)
     check_training(vectors, dtype, training)
     check_places(vectors, counts, cooccurrences and absolute(cooccurrences))
+    check_name(counts or "")
     if output is not None:
         check_writable(output)
     if isinstance(text, (str, PathLike)) and not is_remote(text) and local(text).is_dir():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 from functools import cached_property, partial
 from os import PathLike
@@ -16,17 +17,18 @@ from pbos.arrays import FloatMatrix, cosines, principal_components, unit_rows
 from pbos.confidence import Confidence
 from pbos.errors import InputError, ModelError, whole_number
 from pbos.explanation import Explanation
+from pbos.files import exists
 from pbos.index import SubwordIndex
 from pbos.lattice import Lattice
 from pbos.segmenter import Segmenter
-from pbos.settings import MISSING, Missing, Spelling, check_choice
+from pbos.settings import INCLUDED, MISSING, Missing, Spelling, check_choice
 from pbos.subword_vectors import SubwordVectors
 from pbos.subwords import Subwords
 from pbos.text import PackedStrings, as_words, encode, is_missing, normalize, pack_strings
 
-ENGLISH = Path(__file__).parent / "data" / "english"
+DATA = Path(__file__).parent / "data"
 QUERIES, COSINES = 64, 1 << 24  # compared with all words at a time; cosines that this may take, 4 bytes each
-ROUNDING = 1e-5  # more than the product of two matrices of unit vectors is off
+ROUNDING = 1e-5  # more than a sum of unit vectors, or the product of two matrices of them, is off
 Neighbors = list[tuple[str, float]]
 
 
@@ -260,12 +262,13 @@ class Model(Segmenter):
 
     def _query(self, positive: list[Any], negative: list[Any], exact: bool) -> npt.NDArray[np.float32]:
         """Return the sum of the positive items minus the negative ones; words count with length 1."""
-        total = np.zeros(self.dims, np.float32)
+        total, largest = np.zeros(self.dims, np.float32), 0.0
         for sign, items in ((1, positive), (-1, negative)):
             for item in items:
                 is_word = isinstance(item, str)
-                total += sign * (unit_rows(self.embed([item], exact=exact))[0] if is_word else self._vector(item))
-        return total
+                vector = unit_rows(self.embed([item], exact=exact))[0] if is_word else self._vector(item)
+                total, largest = total + sign * vector, max(largest, float(np.abs(vector).max()))
+        return np.where(np.abs(total).max() > ROUNDING * largest, total, 0)  # what is left of a - a has no direction
 
     def _vector(self, item: Any) -> npt.NDArray[np.float32]:
         """Return a given vector as an array, or raise InputError if it is not one of this model's size."""
@@ -404,7 +407,8 @@ class Model(Segmenter):
         """Save to a folder, completely or not at all; a model that is already there is replaced in one step.
 
         Args:
-            path: The folder; or its URL, where a model is replaced in several steps (see docs/files.md).
+            path: The folder; or its URL, where a model is replaced in several steps (see docs/files.md), except on the
+                Hugging Face Hub.
             card: The text of its README.md; None for one made from `info`.
         """
         content, offsets = self._packed_words
@@ -420,6 +424,19 @@ class Model(Segmenter):
         }
         present = {name: array for name, array in tensors.items() if array is not None}
         storage.save_folder(path, present, self.config(), self.card() if card is None else card)
+
+    def push_to_hub(self, repo: str, *, private: bool | None = None, **metadata: Any) -> None:
+        """Save to the Hugging Face Hub (extra `hub`) in one commit, with a card. Log in first: ``hf auth login``.
+
+        Args:
+            repo: "owner/name", made if it is not there; or "owner/name@branch".
+            private: Whether a new repository is private; None for what is usual for its owner.
+            **metadata: What the Hub should know about the model, such as language="en", license="mit" (see `card`).
+        """
+        from pbos import hub
+
+        hub.create(url := f"hf://{repo.removeprefix('hf://')}", private)
+        self.save(url, card=self.card(url, **metadata))
 
     @classmethod
     def load(cls, path: str | PathLike[str], *, verify: bool = False) -> Model:
@@ -456,16 +473,34 @@ class Model(Segmenter):
             "info": self.info,
         }
 
-    def card(self) -> str:
-        """Return a short description of the model in Markdown, made from `config`."""
+    def card(self, path: str = "path/to/this/folder", **metadata: Any) -> str:
+        """Return a short description of the model in Markdown, made from `config`.
+
+        Args:
+            path: Where the model can be loaded from.
+            **metadata: For the head of the card, in addition to what is there: language="en", license="mit" and
+                [others](https://huggingface.co/docs/hub/model-cards).
+        """
         config = self.config()
         facts = {**config, **config.pop("spelling"), **config.pop("info"), "confidence": config["confidence"]}
         facts |= facts.pop("training", {})
+        figures = {
+            "words it was trained on": f"{len(self):,}",
+            "subwords": f"{len(self.index):,}",
+            "vectors": f"{len(self.subword_vectors):,} x {self.dims}, {self.subword_vectors.dtype}",
+        }
         if tried := facts.pop("tried", None):
+            figures["cosine of held-out words with their true vectors"] = f"{max(tried.values()):.3f}"
             scores = [f"{what}: {score}" for what, score in tried.items()]
             facts["cosine of held-out words by lam, reliability"] = "; ".join(scores)
-        lines = [f"- {name}: {value}" for name, value in facts.items() if not isinstance(value, (dict, list))]
-        return CARD_TEXT.format(facts="\n".join(lines))
+        figures["tells how far to trust a vector"] = "yes" if self.has_confidence else "no"
+        head = {"library_name": "pbos", "pipeline_tag": "feature-extraction", "tags": CARD_TAGS, **metadata}
+        return CARD_TEXT.format(
+            head="\n".join(f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in head.items()),
+            path=path,
+            figures="\n".join(f"| {name} | {value} |" for name, value in figures.items()),
+            facts="\n".join(f"- {name}: {facts[name]}" for name in facts if not isinstance(facts[name], (dict, list))),
+        )
 
     def __reduce__(self) -> tuple[Any, ...]:
         words, targets = self._packed_words, self._target_vectors
@@ -476,16 +511,27 @@ class Model(Segmenter):
         return f"<Model {self.info.get('preset', '')}: {size}, {len(self):,} words>"
 
 
-CARD_TEXT = """# A pbos model
+CARD_TAGS = ["word-embeddings", "subwords", "out-of-vocabulary"]
+CARD_TEXT = """---
+{head}
+---
+
+# A pbos model
 
 A vector for every word, from its spelling. Use it with
 
 ```python
 import pbos
 
-model = pbos.load("path/to/this/folder")
+model = pbos.load("{path}")
 model["unfriendliest"]
 ```
+
+| | |
+|---|---|
+{figures}
+
+## Settings
 
 {facts}
 """
@@ -495,7 +541,9 @@ def load(path: str | PathLike[str] | None = None, *, verify: bool = False) -> Mo
     """Load a model folder by mapping it into memory; without a path, the English model that comes with pbos.
 
     Args:
-        path: The folder, or a URL such as "s3://bucket/model"; then the model is copied to a cache, once.
+        path: The folder; or a URL such as "s3://bucket/model", then the model is copied to a cache, once, as are those
+            of the Hugging Face Hub, "hf://owner/name" or "hf://owner/name@revision" (extra `hub`); or "russian",
+            another model that comes with pbos.
         verify: Whether to check the checksums of vectors over 256 MiB too, which reads them all; everything else is
             always checked. Models that pbos saved before it had checksums have none.
 
@@ -503,7 +551,17 @@ def load(path: str | PathLike[str] | None = None, *, verify: bool = False) -> Mo
     >>> model["unfriendliest"].dtype
     dtype('float32')
     """
-    return Model.load(ENGLISH if path is None else path, verify=verify)
+    return Model.load(place_of(path), verify=verify)
+
+
+def place_of(path: str | PathLike[str] | None) -> str | PathLike[str]:
+    """Return where a model is: None, and the names of models that come with pbos, stand for their folders.
+
+    >>> place_of("russian").name
+    'russian'
+    """
+    name = "english" if path is None else path
+    return DATA / name if name in INCLUDED and (path is None or not exists(name)) else name
 
 
 def one_or_many(words: Any, missing: Missing) -> tuple[list[str], bool, list[int]]:

@@ -20,7 +20,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from pbos.errors import InputError, MissingExtraError, PbosError
-from pbos.files import PathLike, lock, url_of, write_whole_folder
+from pbos.files import PathLike, lock, url_of, user_cache, write_whole_folder
 
 try:
     from fsspec.core import url_to_fs
@@ -154,12 +154,6 @@ def names_in(path: PathLike) -> set[str]:
 # The cache ------------------------------------------------------------------------------------------------------------
 
 
-def cache_folder() -> Path:
-    """Return the folder for copies of remote files: $PBOS_CACHE, or one in the user's cache."""
-    own = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "pbos", "remote")
-    return Path(os.environ.get("PBOS_CACHE") or own).expanduser()
-
-
 def fetch(path: PathLike, *names: str) -> Path:
     """Return a local folder with copies of some files of a remote folder.
 
@@ -168,7 +162,7 @@ def fetch(path: PathLike, *names: str) -> Path:
     """
     url = url_of(path)
     title = re.sub(r"\W+", "-", PurePosixPath(url).name)
-    home = cache_folder() / f"{title}-{digest_of(url)}"
+    home = user_cache("remote") / f"{title}-{digest_of(url)}"
     system, place = find(url)
     home.mkdir(parents=True, exist_ok=True)
     with lock(home):

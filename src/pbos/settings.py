@@ -19,6 +19,7 @@ DType = Literal["float32", "float16", "int8"]
 Missing = Literal["error", "zeros"]
 DTYPES: tuple[str, ...] = get_args(DType)
 MISSING: tuple[str, ...] = get_args(Missing)
+INCLUDED = ("english", "russian")  # models that come with pbos
 
 
 def setting(default: Any, help: str, choices: Any = None, least: int = 1) -> Any:

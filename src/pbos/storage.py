@@ -27,6 +27,8 @@ from pbos.errors import InputError, ModelError
 from pbos.files import (
     PathLike,
     check_target,
+    fetch,
+    is_hub,
     is_remote,
     local,
     names_in,
@@ -215,6 +217,10 @@ def target_of(path: PathLike) -> PathLike:
 
 def check_writable(path: PathLike) -> None:
     """Raise an error if a model cannot be saved at a path, before any work is done for it."""
+    if is_hub(path):  # where nothing is lost, as all that was there stays in the history
+        from pbos import hub
+
+        return hub.create(path)
     target = target_of(path)
     if is_remote(path):
         check_target(path)
@@ -256,10 +262,8 @@ def folder_of(path: PathLike) -> Path:
     """Return the folder of a model; that of a remote one is fetched."""
     if not is_remote(path):
         return local(path).expanduser()
-    from pbos import remote
-
     try:
-        return remote.fetch(path, CONFIG, TENSORS)
+        return fetch(path, CONFIG, TENSORS)
     except FileNotFoundError as error:
         raise ModelError(f"no model at {path}: there is no {error.filename}") from None
 
@@ -298,7 +302,8 @@ def read_files(folder: Path) -> tuple[dict[str, Any], Mapped]:
     """Read the config and map the tensors of a folder: of the same one, even if another takes its place meanwhile."""
     while True:
         if not folder.is_dir():
-            raise ModelError(f"no model folder at {folder}")
+            hint = "; this is a file, and a model is a folder: make one with pbos train" if folder.is_file() else ""
+            raise ModelError(f"no model folder at {folder}{hint}")
         handle = os.open(folder, os.O_RDONLY) if os.open in os.supports_dir_fd else None  # not on Windows
         try:
             with open_regular(folder / CONFIG, handle) as stream:

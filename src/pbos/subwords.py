@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from pbos.arrays import FloatMatrix
 from pbos.errors import InputError, ModelError, whole_number
-from pbos.index import SubwordIndex, probabilities
+from pbos.index import SubwordIndex, probabilities, unpack_rows
 from pbos.kernels import trie
 from pbos.kernels.compose import compose
 from pbos.kernels.confidence import write_evidence, write_squares
@@ -345,8 +345,8 @@ class Subwords:
     def rows_of_whole_words(self, words: Codes) -> npt.NDArray[np.int64]:
         """Return for each word the row of the vector that it has as a whole, -1 if it has none."""
         nodes = whole_words(self._nodes, *words)
-        rows: npt.NDArray[np.int64] = np.where(nodes >= 0, self.index.rows[nodes], -1)
-        return rows
+        nodes[nodes > len(self.index)] = -1  # a single character never seen
+        return np.where(nodes >= 0, unpack_rows(self.index.arrays.rows[nodes]), np.int64(-1))
 
     def fitted(
         self,

@@ -186,9 +186,8 @@ def surrogate_error(words: list[str], first: int) -> InputError:
     for position, word in enumerate(words, first):
         for at, character in enumerate(word):
             if "\ud800" <= character <= "\udfff":
-                shown = ascii(word if len(word) <= 40 else word[:40] + "...")
                 return InputError(
-                    f"word {position} ({shown}) has a lone surrogate, U+{ord(character):04X}, at {at}, which is not a "
+                    f"word {position} ({word!a}) has a lone surrogate, U+{ord(character):04X}, at {at}, which is not a "
                     "character; decode the text with its right encoding, or drop the word"
                 )
     raise AssertionError("no surrogate found")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import itertools
 import uuid
 from collections.abc import Callable, Iterable, Iterator
@@ -9,19 +10,30 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from os import PathLike
-from pathlib import Path
 from threading import Lock
-from typing import Any, Literal, NamedTuple
+from typing import Any, BinaryIO, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from pbos.arrays import FloatMatrix
-from pbos.errors import FormatError, InputError, MissingExtraError
-from pbos.files import PARQUET, everywhere, is_table, open_file, write_whole
+from pbos.errors import FormatError, InputError, MissingExtraError, warn
+from pbos.files import (
+    ARROW,
+    MAX_LINE,
+    PARQUET,
+    decoded_lines,
+    everywhere,
+    lines_between,
+    open_bytes,
+    open_file,
+    separator_of,
+    suffix_of,
+    write_whole,
+)
 from pbos.model import Model, load
 from pbos.progress import progress as progress_bar
-from pbos.settings import MISSING, Missing, check_choice
+from pbos.settings import MISSING, check_choice
 
 try:
     import pyarrow as pa
@@ -135,17 +147,13 @@ class Distinct:
         self.valid = self.present if missing == "null" else None
         if missing == "error" and not self.present.all():
             row = int(self.present.argmin())
-            raise missing_error(f"{place} {first_row + row}", column[row].as_py(), 'missing="zeros" or missing="null"')
+            what = "is missing (null)" if column[row].as_py() is None else "is an empty string"
+            use = 'drop such words, or use missing="zeros" or missing="null"'
+            raise InputError(f"{place} {first_row + row} {what}; {use}")
 
     def spread(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Return the value of each row of the column, from that of each word."""
         return values if self._rows is None else values.take(self._rows, axis=0)
-
-
-def missing_error(place: str, word: str | None, choices: str) -> InputError:
-    """Return the error about a missing word."""
-    what = "is missing (null)" if word is None else "is an empty string"
-    return InputError(f"{place} {what}; drop such words, or use {choices}")
 
 
 def as_arrow(values: Values, valid: BoolArray | None = None) -> Any:
@@ -166,7 +174,7 @@ class Table(NamedTuple):
         schema: Its columns.
         batches: Its rows, `ROWS` at a time.
         groups: The rows of each row group of the whole file; None if it is not Parquet.
-        first: The number of the first row.
+        first: The number of the first row, from 1.
         place: What comes before the number of a row in errors; None for the usual words.
     """
 
@@ -174,7 +182,7 @@ class Table(NamedTuple):
     schema: Any
     batches: Iterator[Any]
     groups: list[int] | None = None
-    first: int = 0
+    first: int = 1
     place: str | None = None
 
 
@@ -297,13 +305,13 @@ def embed_table(
     progress: bool | None = None,
     on_batch: Callable[[Any, FloatMatrix, BoolArray], None] = lambda *_: None,
 ) -> None:
-    """Copy a Parquet or Arrow file and add a column of vectors, or two; the file appears only when it is complete.
+    """Copy a table and add a column of vectors, or two; the file appears only when it is complete.
 
     Args:
         model: The model.
-        source: The file: .parquet, .pq, .arrow, .feather or .ipc; or an open one.
-        target: The new file, of any of these kinds.
-        column: The column of words; None for the only column of strings.
+        source: The file: .parquet, .pq, .arrow, .feather, .ipc, .csv or .tsv (possibly compressed); or an open one.
+        target: The new file, of any of these kinds except for the last two.
+        column: The column of words; None for the only column of strings, or "word" in CSV, where all are strings.
         vector_column: The name of the new column.
         confidence_column: The name of another new column, of the confidence of each word; None for no such column.
         missing: What to do with missing words (null or empty): "error", "zeros" for zero vectors, or "null".
@@ -327,53 +335,99 @@ def embed_table(
             embedder.copy(table, target, on_words)
 
 
-def words_of_table(path: str | PathLike[str], column: str | None, missing: Missing = "error") -> Iterator[str]:
-    """Yield the words of a file; with `missing="zeros"` an empty string for each missing word."""
+def words_of_table(path: str | PathLike[str], column: str | None) -> Iterator[str]:
+    """Yield the words of a file; an empty string for each missing word."""
     with open_table(path) as table:
-        column, row = word_column(path, table.schema, column), 0
+        column = word_column(path, table.schema, column)
         for batch in table.batches:
-            for word in batch.column(column).to_pylist():
-                if missing == "error" and not word:
-                    raise missing_error(f'{path}, column "{column}", row {row}', word, 'missing="zeros"')
-                yield word or ""
-                row += 1
+            yield from (word or "" for word in batch.column(column).to_pylist())
 
 
 def word_column(path: str | PathLike[str], schema: Any, column: str | None) -> str:
-    """Return the name of the column of words: the given one, or the only one with strings."""
+    """Return the name of the column of words: the given one, or the only one with strings; "word" in CSV."""
+    hint = ""
+    if column is None and separator_of(path):  # its first line may not be the names of columns
+        column, hint = "word", ', name it "word", or name a plain list of words .txt'
     found = [field.name for field in schema if is_string(field.type) and column in (None, field.name)]
     if len(found) != 1 or schema.names.count(found[0]) != 1:
         named = "" if column is None else f' named "{column}"'
-        columns = ", ".join(f"{field.name} ({field.type})" for field in schema)
+        columns = ", ".join(f"{field.name} ({field.type})" for field in schema) + hint
         raise InputError(f"{path} has {len(found)} columns of strings{named}; choose one of its columns: {columns}")
     return str(found[0])
 
 
 @contextmanager
 def open_table(path: str | PathLike[str], groups: range | None = None) -> Iterator[Table]:
-    """Open a Parquet or Arrow file, or some row groups of a Parquet file."""
+    """Open a Parquet, Arrow, CSV or TSV file, or some row groups of a Parquet file."""
+    separator = separator_of(path)
     try:
-        with open_file(path) as stream:
-            if Path(path).suffix in PARQUET:
+        with open_file(path) if separator is None else open_bytes(path) as stream:
+            if separator is not None:
+                yield read_csv(path, stream, separator)
+            elif suffix_of(path) in PARQUET:
                 file = parquet.ParquetFile(stream)
                 sizes = [file.metadata.row_group(at).num_rows for at in range(file.num_row_groups)]
                 groups = range(len(sizes)) if groups is None else groups
                 batches = file.iter_batches(batch_size=ROWS, row_groups=groups)
-                yield Table(path, file.schema_arrow, map(validated, batches), sizes, sum(sizes[: groups.start]))
+                yield Table(path, file.schema_arrow, map(validated, batches), sizes, 1 + sum(sizes[: groups.start]))
             else:
                 reader = pa.ipc.open_file(stream)
                 batches = map(reader.get_batch, range(reader.num_record_batches))
-                parts = (
-                    batch.slice(first, ROWS)
-                    for batch in map(validated, batches)
-                    for first in range(0, batch.num_rows, ROWS)
-                )
-                yield Table(path, reader.schema, parts)
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # the last: names of columns
+                yield Table(path, reader.schema, cut(map(validated, batches)))
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # also names of columns can be damaged
         if isinstance(error, OSError) and error.errno is not None:  # the disk, not the content
             raise
         reason = str(error).splitlines()[0].rstrip(".")
         raise FormatError(f"{path} is damaged, or not the kind of table its name says ({reason})") from None
+
+
+def read_csv(path: str | PathLike[str], stream: BinaryIO, separator: str) -> Table:
+    """Read CSV or TSV, whose first line has the names of columns; all of them are strings.
+
+    As in files of counts, quotes have no special meaning in TSV, and words such as null and NaN are words. Python's
+    reader is used because a thread of pyarrow's one ends the process if an error is raised before the end of the file.
+    """
+    csv.field_size_limit(MAX_LINE)  # by default 128 KiB
+    lines = decoded_lines(lines_between(stream), f"{path}, line")
+    quoting = csv.QUOTE_NONE if separator == "\t" else csv.QUOTE_MINIMAL
+    options: dict[str, Any] = {"delimiter": separator, "quoting": quoting, "strict": True}
+    rows = csv_rows(path, csv.reader(lines, **options))
+    names = next(rows, None)
+    if names is None:
+        raise FormatError(f"{path} is empty; expected a line with the names of columns")
+    schema = pa.schema([(name, pa.string()) for name in names])
+    cells = iter(lambda: list(itertools.chain.from_iterable(itertools.islice(rows, ROWS))), [])
+    columns = ([pa.array(some[at :: len(names)], pa.string()) for at in range(len(names))] for some in cells)
+    return Table(path, schema, (pa.record_batch(some, schema=schema) for some in columns))
+
+
+def csv_rows(path: str | PathLike[str], reader: Any) -> Iterator[list[Any]]:
+    """Yield rows; if one has more or fewer columns than the first, all are None, with a warning at the end."""
+    width = bad = first = 0
+    while True:
+        line = reader.line_num + 1
+        try:
+            row = next(reader)
+        except StopIteration:
+            break
+        except csv.Error:
+            if reader.line_num > line:
+                raise FormatError(f"{path}, line {line}: a quote is not closed; close it, or write it twice") from None
+            row = [""] * (width + 1)
+        width = width or len(row)
+        if row and len(row) == width:
+            yield row
+        elif row:  # otherwise the line is blank
+            bad, first = bad + 1, first or line
+            yield [None] * width
+    if bad:
+        what = "row does" if bad == 1 else "rows do"
+        warn(f"{path}, line {first}: {bad:,} {what} not have {width} columns; the word is missing")
+
+
+def cut(batches: Iterable[Any]) -> Iterator[Any]:
+    """Yield batches of at most `ROWS` rows."""
+    return (batch.slice(first, ROWS) for batch in batches for first in range(0, batch.num_rows, ROWS))
 
 
 def validated(batch: Any) -> Any:
@@ -402,9 +456,9 @@ def write_table(path: str | PathLike[str], schema: Any, others: list[str]) -> It
         schema: The columns.
         others: The names of those which may repeat values, so that Parquet may write them with a dictionary.
     """
-    if not is_table(path):
-        raise InputError(f"{path} is not the name of a table; use one that ends in .parquet, .arrow or .feather")
-    is_parquet, written = Path(path).suffix in PARQUET, schema
+    if suffix_of(path) not in PARQUET + ARROW:
+        raise InputError(f"{path} is not the name of a table; name it .parquet, .arrow or .feather")
+    is_parquet, written = suffix_of(path) in PARQUET, schema
     if not is_parquet:  # each batch may have another dictionary, but an Arrow file has only one
         written = pa.schema([field.with_type(plain_type(field.type)) for field in schema], schema.metadata)
     with write_whole(path) as stream:

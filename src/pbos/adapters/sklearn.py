@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from pbos.arrays import FloatMatrix, principal_components
+from pbos.counts import WordCounts
 from pbos.errors import InputError, MissingExtraError, share
 from pbos.model import Model, load
 from pbos.settings import MISSING, Missing, check_choice
@@ -136,13 +137,15 @@ class PbosVectorizer(ModelTransformer):
     Words without any known subword are left out. A text without other words gets zeros.
 
     With `weighting="sif"` (smooth inverse frequency; Arora, Liang and Ma, 2017) a word has the weight a / (a + p(w)),
-    where p(w) is its relative frequency in the texts given to `fit`. Words not seen in `fit` have weight 1. SIF suits
-    large collections of texts; with few texts, use the mean.
+    where p(w) is its relative frequency: in `counts` or, without them, in the texts given to `fit`, which should then
+    be many. Words without a count have weight 1.
 
     Args:
         model: A model, the path of one, or None for the English model that comes with pbos.
         weighting: "mean" or "sif".
         a: The `a` of the formula above; 1e-4 to 1e-3 in the paper.
+        counts: Word counts for SIF: a file, a mapping, or a language such as "en" (extra `wordfreq`); None for those of
+            the texts given to `fit`.
         remove_component: Whether to subtract from each vector its projection onto the first principal component of the
             texts given to `fit`, the second step of SIF.
         lowercase: Whether to lowercase texts; use False for a model trained on cased words.
@@ -154,7 +157,7 @@ class PbosVectorizer(ModelTransformer):
         min_confidence: Leave out words whose `Model.confidence` is lower too; None for no word.
 
     Attributes:
-        word_probs_: The relative frequency p(w) of each word in the texts given to `fit`.
+        word_probs_: The relative frequency p(w) of each word.
         component_: The principal component that is removed, float32 (dims,), or None.
 
     >>> vectorizer = PbosVectorizer(weighting="sif").fit(["a higher tower", "a lower tower"])
@@ -168,6 +171,7 @@ class PbosVectorizer(ModelTransformer):
         *,
         weighting: str = "mean",
         a: float = 1e-3,
+        counts: Any = None,
         remove_component: bool = False,
         lowercase: bool = True,
         token_pattern: str | None = None,
@@ -178,6 +182,7 @@ class PbosVectorizer(ModelTransformer):
         self.model = model
         self.weighting = weighting
         self.a = a
+        self.counts = counts
         self.remove_component = remove_component
         self.lowercase = lowercase
         self.token_pattern = token_pattern
@@ -197,13 +202,22 @@ class PbosVectorizer(ModelTransformer):
             raise InputError(f"a must be greater than 0, got {self.a!r}")
         texts = strings_of(X, "text", self.missing)
         self._embed([])  # checks the model and min_confidence
-        counts = Counter(chain.from_iterable(self._words_of(texts)))
-        total = counts.total()
+        if not texts and (self.remove_component or (self.weighting == "sif" and self.counts is None)):
+            raise InputError("there are no texts to learn frequencies or the component from; pass texts to fit")
+        counts = self._count(texts)
+        total = sum(counts.values())
         self.word_probs_ = {word: count / total for word, count in counts.items()}
         self.component_ = None
         if self.remove_component:
             self.component_ = principal_components(self._averages(texts), 1)[:, 0]
         return self
+
+    def _count(self, texts: list[str]) -> dict[str, float]:
+        """Return the counts of words: those given, or those in texts."""
+        if self.counts is None:
+            return dict(Counter(chain.from_iterable(self._words_of(texts))))
+        given = WordCounts.of(self.counts)
+        return dict(given.normalized("lower") if self.lowercase else given)
 
     def transform(self, X: Any) -> FloatMatrix:
         """Return the vectors of texts, float32 (n_texts, dims)."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable
 from functools import wraps
@@ -14,13 +15,13 @@ from pbos import __version__
 from pbos.cli import compile as compiling
 from pbos.cli import eval as evaluation
 from pbos.cli import files, learn, serve, spelling, vectors
+from pbos.cli import get as getting
 from pbos.cli.common import note
-from pbos.errors import PbosError
+from pbos.errors import PbosError, shortened
 
 app = typer.Typer(
     name="pbos",
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
@@ -52,6 +53,24 @@ def pbos(
     """
 
 
+def start() -> None:
+    """Run the application; a mistake in its arguments is shown in brief, and with what to do."""
+    try:
+        code = app(prog_name="pbos", standalone_mode=False)
+    except Exception as error:
+        if not hasattr(error, "show"):  # as errors of typer and click have
+            raise
+        usage: Any = error
+        options = usage.ctx.command.params if getattr(usage, "ctx", None) else []
+        takes_model = any("--model" in option.opts for option in options)
+        hint = ". Choose a model with -m" if takes_model and "unexpected extra arg" in usage.message else ""
+        usage.message = shortened(usage.message) + hint
+        usage.show()
+        code = usage.exit_code
+    if code:
+        sys.exit(code)
+
+
 def guarded(command: Callable[..., None]) -> Callable[..., None]:
     """Make a command end with one sentence and exit code 2 on bad input, and quietly if its output is closed."""
 
@@ -68,7 +87,8 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
             drop_output()
             if not isinstance(error, BrokenPipeError):  # as with `| head`, which is no error
                 place = f": {error.filename}" if error.filename else ""
-                fail(f"{(error.strerror or str(error)).lower()}{place}", 2)
+                said = error.strerror or str(error)
+                fail(f"{said[:1].lower()}{said[1:]}{place}", 2)
 
     return run
 
@@ -94,6 +114,7 @@ COMMANDS: tuple[Callable[..., None], ...] = (
     vectors.neighbors,
     vectors.similarity,
     files.train,
+    getting.get,
     learn.count,
     learn.learn,
     files.complete,
@@ -112,8 +133,8 @@ MEASURES: tuple[Callable[..., None], ...] = (
     evaluation.heldout,
 )
 measure = typer.Typer(help="Evaluate models on the paper's tasks, or on your own data.", no_args_is_help=True)
-for command in COMMANDS:
-    app.command()(guarded(command))
-for command in MEASURES:
-    measure.command()(guarded(command))
+for group, commands in ((app, COMMANDS), (measure, MEASURES)):
+    for command in commands:
+        sentence = re.split(r"(?<=\.)\s", command.__doc__ or "", maxsplit=1)[0]  # a whole one, which typer would cut
+        group.command(short_help=" ".join(sentence.split()))(guarded(command))
 app.add_typer(measure, name="eval")

@@ -9,15 +9,15 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import Field, fields
-from functools import cache, wraps
+from functools import wraps
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_type_hints
 
 import typer
 
-from pbos.errors import InputError
-from pbos.files import decoded_lines, lines_between, open_bytes
-from pbos.settings import PRESETS, Preset
+from pbos.errors import InputError, shortened
+from pbos.files import decoded_lines, is_table, lines_between, open_bytes
+from pbos.settings import INCLUDED, PRESETS, Preset
 
 if TYPE_CHECKING:
     from numpy import float32
@@ -43,7 +43,16 @@ def one_of(names: Sequence[str], help: str, *, number: bool = False) -> Any:
                 return float(value)
         raise typer.BadParameter(f"{value!r} is not one of: {shown.replace('|', ', ')}")
 
-    return typer.Option(parser=parse, metavar=shown, help=help)
+    return typer.Option(parser=parse, metavar=shown, help=help, autocompletion=offer(lambda: names))
+
+
+def offer(names: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
+    """Return a function that completes names in a shell; they are not asked for before."""
+
+    def complete(start: str) -> list[str]:
+        return [name for name in names() if name.startswith(start)]
+
+    return complete
 
 
 def with_settings(*names: str) -> Callable[[Command], Command]:
@@ -78,7 +87,11 @@ def with_settings(*names: str) -> Callable[[Command], Command]:
 ModelOption = Annotated[
     str | None,
     typer.Option(
-        "-m", "--model", metavar="FOLDER", help="The model, a folder or URL; by default the English one of pbos."
+        "-m",
+        "--model",
+        metavar="FOLDER",
+        help="The model: a folder, a URL, or russian; by default the English one of pbos.",
+        autocompletion=offer(lambda: INCLUDED),
     ),
 ]
 WordsArgument = Annotated[
@@ -111,48 +124,65 @@ def load_model(path: str | None, *, verify: bool = False) -> Model:
     return load(path, verify=verify)
 
 
-@cache
 def prepare() -> None:
-    """Print warnings as one line each, and announce Numba's first compilation, which takes seconds."""
-    from numba.core import event
-
-    class Announcer(event.Listener):  # type: ignore[misc]  # Numba is untyped
-        announced = False
-
-        def on_start(self, event: Any) -> None:
-            if not self.announced:
-                note("compiling for this machine, the first time only; this takes some seconds")
-                self.announced = True
-
-        def on_end(self, event: Any) -> None:
-            pass
-
-    event.register("numba:compile", Announcer())
+    """Print warnings as one line each."""
     warnings.formatwarning = lambda message, *_, **__: f"pbos: warning: {message}\n"
 
 
-def words_from(words: list[str] | None, file: str | None, missing: str | None = None) -> Iterator[str]:
-    """Yield the words given as arguments, or the lines of a file or of stdin.
-
-    An empty word is an error that names its place, unless `missing`, the choice of --missing, is "zeros".
-    """
+def words_from(
+    words: list[str] | None, file: str | None, missing: str = "skip", column: str | None = None
+) -> Iterator[str]:
+    """Yield the words given as arguments, none of which may be empty, or those of a table, a text file or stdin."""
     if words and file is not None:
         raise InputError("give words as arguments or a file with --input, not both")
+    if words and "" in words:
+        raise InputError(f"argument {words.index('') + 1}: the word is empty; remove it")
     if not words and file is None and sys.stdin.isatty():
         note("reading words from the keyboard, one per line; end with Ctrl-D")
-    place = "argument" if words else f"{name_of(file)}, line"
-    for number, word in enumerate(words or lines_of(file), 1):
-        if not word and missing != "zeros":
-            hint = "; remove it" if missing is None else "; remove it, or give it a zero vector with --missing zeros"
-            raise InputError(f"{place} {number}: the word is empty{hint}")
-        yield word
+    if words:
+        yield from words
+    elif file is not None and is_table(file):
+        from pbos.adapters.arrow import words_of_table
+
+        yield from without_missing(words_of_table(file, column), f"{file}, row", missing)
+    else:
+        yield from without_missing(lines_of(file), f"{name_of(file)}, line", missing)
+
+
+def without_missing(words: Iterable[str], place: str, missing: str) -> Iterator[str]:
+    """Yield words; of missing ones, do what --missing says, and warn about their number at the end.
+
+    Args:
+        words: The words; a missing one is an empty string.
+        place: What comes before the number of a word in messages, which is counted from 1.
+        missing: "error", "skip" to leave them out, or "zeros" or "null" to yield them.
+    """
+    count, where = 0, ""
+    for number, word in enumerate(words, 1):
+        if word:
+            yield word
+            continue
+        if missing == "error":
+            raise InputError(f"{place} {number}: there is no word; leave out --missing error to go on without it")
+        count, where = count + 1, where or f"{place} {number}"
+        if missing != "skip":
+            yield word
+    warn_missing(count, missing, where)
+
+
+def warn_missing(count: int, missing: str, first: str | None = None) -> None:
+    """Warn about missing words, if there were any."""
+    if count:
+        done = {"skip": "left out", "zeros": "given zeros", "null": "given null"}[missing]
+        plural = "word was" if count == 1 else "words were"
+        note(f"warning: {count:,} missing {plural} {done}" + (f" (first: {first})" if first else ""))
 
 
 def lines_of(file: str | None) -> Iterator[str]:
     """Yield the lines of a file, possibly compressed, or of stdin, without reading all of them at once."""
     opened = nullcontext(sys.stdin.buffer) if name_of(file) == "stdin" else open_bytes(str(file))
     with opened as stream:
-        yield from decoded_lines(lines_between(stream), f"{name_of(file)}, line")
+        yield from map(str.strip, decoded_lines(lines_between(stream), f"{name_of(file)}, line"))
 
 
 def name_of(file: str | None) -> str:
@@ -170,7 +200,7 @@ def batches(items: Iterable[Item], size: int = BATCH) -> Iterator[list[Item]]:
 def note(sentence: str) -> None:
     """Write a line to stderr; if nobody reads it, that is no reason to stop."""
     with suppress(OSError):
-        sys.stderr.write(f"pbos: {sentence}\n")
+        sys.stderr.write(f"pbos: {shortened(sentence)}\n")
         sys.stderr.flush()
 
 
@@ -182,6 +212,14 @@ def write(line: str) -> None:
 def write_json(value: Any) -> None:
     """Write a value as one line of JSON."""
     write(json.dumps(value, ensure_ascii=False))
+
+
+class Stdout:
+    """Takes bytes of text and writes them to stdout, in its encoding."""
+
+    def write(self, line: bytes) -> None:
+        """Write a line."""
+        sys.stdout.write(line.decode())
 
 
 class Uncovered:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 
-from pbos.cli.common import prepare, write
+from pbos.cli.common import JsonOption, prepare, write, write_json
 
 
-def compile() -> None:
-    """Compile the code for this machine now, so that other commands start at once.
+def compile(json: JsonOption = False) -> None:
+    """Compile the code now, so that other commands start at once.
 
     Otherwise each part is compiled when it is first used, which takes some seconds. Good in a Dockerfile: set
     NUMBA_CACHE_DIR there, to a folder of the image. Code is compiled for the processor of the machine.
@@ -23,5 +23,9 @@ def compile() -> None:
     from pbos.compiling import compile_kernels
 
     count, folder = compile_kernels()
+    seconds = time.perf_counter() - start
+    if json:
+        write_json({"functions": count, "seconds": seconds, "folder": folder})
+        return
     where = "kept nowhere: set NUMBA_CACHE_DIR to a folder that can be written" if folder is None else f"in {folder}"
-    write(f"{count} functions compiled in {time.perf_counter() - start:.0f} s, {where}")
+    write(f"{count} functions compiled in {seconds:.0f} s, {where}")

@@ -20,7 +20,7 @@ DataOption = Annotated[
 
 
 def data(data: DataOption = None, json: JsonOption = False) -> None:
-    """List the data sets: name, local path or "missing", description and web page.
+    """List the data sets: name, path, description and web page.
 
     A missing data set is downloaded when it is first used, if that is possible without an account.
 
@@ -33,7 +33,8 @@ def data(data: DataOption = None, json: JsonOption = False) -> None:
 
     for entry, path in datasets.available(data):
         if json:
-            write_json({"name": entry.name, "path": path and str(path), "page": entry.page, "license": entry.license})
+            facts = {"name": entry.name, "path": path and str(path), "description": entry.description}
+            write_json({**facts, "page": entry.page, "license": entry.license})
         else:
             write(f"{entry.name}\t{path or 'missing'}\t{entry.description}\t{entry.page}")
 
@@ -52,10 +53,10 @@ def similarity(
     data: DataOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Evaluate word similarity: Spearman's rho x 100, by default on WS353, RareWord, Card-660 and SimLex999.
+    """Evaluate word similarity: Spearman's rho x 100.
 
-    WS353, WS353-rel, WS353-sim and SimLex999 also exist in English, German, Italian and Russian, rated anew: WS353-en,
-    SimLex999-de and so on.
+    The default is WS353, RareWord, Card-660 and SimLex999. WS353, WS353-rel, WS353-sim and SimLex999 also exist in
+    English, German, Italian and Russian, rated anew: WS353-en, SimLex999-de and so on.
 
     \b
     Examples:
@@ -80,7 +81,9 @@ def similarity(
 def affix(
     model: ModelOption = None, counts: CountsOption = None, data: DataOption = None, json: JsonOption = False
 ) -> None:
-    """Evaluate how well the weights identify a word's affix: macro precision, recall and F1.
+    """Evaluate how well the weights identify a word's affix.
+
+    Macro precision, recall and F1.
 
     \b
     Examples:
@@ -95,7 +98,9 @@ def affix(
 def morphemes(
     model: ModelOption = None, counts: CountsOption = None, data: DataOption = None, json: JsonOption = False
 ) -> None:
-    """Evaluate how well words are cut into morphemes: F1, precision and recall of the boundaries.
+    """Evaluate how well words are cut into morphemes.
+
+    F1, precision and recall of the boundaries.
 
     \b
     Examples:
@@ -114,7 +119,9 @@ def tagging(
     data: DataOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Evaluate POS tagging on a Universal Dependencies treebank: accuracy on all words and on unknown words.
+    """Evaluate POS tagging on a Universal Dependencies treebank.
+
+    Accuracy on all words and on unknown words.
 
     \b
     Examples:
@@ -137,7 +144,9 @@ def heldout(
     seed: Annotated[int, typer.Option(min=0, help="Determines which words are held out.")] = 0,
     json: JsonOption = False,
 ) -> None:
-    """Hold out words at random, train on the others, and compare the held-out words' vectors with the true ones.
+    """Evaluate the vectors of held-out words.
+
+    Holds out words at random, trains on the others, and compares the held-out words' vectors with the true ones.
 
     \b
     Examples:

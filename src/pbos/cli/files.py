@@ -24,6 +24,7 @@ from pbos.cli.common import (
     one_of,
     prepare,
     with_settings,
+    words_from,
     write,
     write_json,
 )
@@ -42,6 +43,7 @@ FormatOption = Annotated[str | None, one_of(FORMATS, "The format, if the name do
 OutputOption = Annotated[
     str, typer.Option("-o", "--output", metavar="FOLDER", help="Where to save the model: a folder or URL.")
 ]
+ForceOption = Annotated[bool, typer.Option("--force", help="Replace a model that is there already.")]
 MemoryOption = Annotated[
     str | None, typer.Option(metavar="SIZE", help="The most memory to use, such as 8G; what does not fit is in files.")
 ]
@@ -57,6 +59,7 @@ def train(
         str, typer.Argument(metavar="VECTORS", help="The word vectors: word2vec, GloVe, fastText .vec, npz, a folder.")
     ],
     output: OutputOption,
+    force: ForceOption = False,
     counts: CountsOption = None,
     preset: PresetOption = "default",
     limit: Annotated[int | None, typer.Option(min=1, help="Use only the first N words.")] = None,
@@ -90,13 +93,14 @@ def train(
     """
     prepare()
     import pbos
-    from pbos.storage import check_writable
+    from pbos.training import parts_of, plan_of, read_vectors
+    from pbos.workspace import JOB
 
-    check_writable(output)
+    if not plan:
+        goes_on = (memory is not None or scheduler is not None) and (parts_of(output, parts) / JOB).exists()
+        check_output(output, replace=force or goes_on)
     source: Any = vectors
     if plan or memory is not None:
-        from pbos.training import parts_of, plan_of, read_vectors
-
         source = read_vectors(vectors, limit, None, None if memory is None else parts_of(output, parts).parent)
         for name, value in plan_of(source, preset, settings, threads, memory).facts().items():
             (write if plan else note)(f"{name}: {value}")
@@ -127,6 +131,15 @@ def train(
         all_words, frequent, rare = (training[f"heldout_cosine{kind}"] for kind in ("", "_frequent", "_rare"))
         thirds = f"the most frequent third {frequent:.3f}, the rarest {rare:.3f}"
         note(f"mean cosine of {training['heldout_words']:,} held-out words: {all_words:.3f} ({thirds})")
+
+
+def check_output(folder: str, *, replace: bool) -> None:
+    """Raise an error if no model can be saved to a folder, or if it would take the place of another one."""
+    from pbos.storage import check_writable, is_model, target_of
+
+    if not replace and is_model(target_of(folder)):
+        raise InputError(f"{folder} has a model already; replace it with --force, or choose another folder")
+    check_writable(folder)
 
 
 def solver_facts(training: dict[str, Any]) -> dict[str, str]:
@@ -177,6 +190,7 @@ def info(
 
 def compress(
     output: OutputOption,
+    force: ForceOption = False,
     model: ModelOption = None,
     min_vector_words: Annotated[
         int, typer.Option(min=1, help="Keep vectors of subwords that at least N training words contain.")
@@ -195,9 +209,7 @@ def compress(
       pbos compress -m my-model --min-vector-words 5 --dims 100 --dtype int8 -o tiny-model
     """
     before = load_model(model)
-    from pbos.storage import check_writable
-
-    check_writable(output)
+    check_output(output, replace=force)
     after = before.compress(min_vector_words=min_vector_words, dtype=dtype, dims=dims, keep_targets=keep_targets)
     after.save(output)
     old, new = before.subword_vectors, after.subword_vectors
@@ -208,7 +220,10 @@ def compress(
 def complete(
     vectors: Annotated[str, typer.Argument(metavar="VECTORS", help="The word vectors you have.")],
     words: Annotated[
-        str, typer.Argument(metavar="WORDS", help="A file with a word per line, or with --text a text (- for stdin).")
+        str,
+        typer.Argument(
+            metavar="WORDS", help="A file with a word per line, a table, or with --text a text (- for stdin)."
+        ),
     ],
     output: Annotated[
         str, typer.Option("-o", "--output", metavar="FILE", help="The new table; its name determines the format.")
@@ -226,11 +241,11 @@ def complete(
     limit: Annotated[int | None, typer.Option(min=1, help="Train on the first N words only.")] = None,
     threads: ThreadsOption = None,
 ) -> None:
-    """Add the words that a table of vectors lacks, with vectors composed from their spelling.
+    """Add the words that a table of vectors lacks.
 
-    The given vectors come first, unchanged. New words follow in the order of the list (of a text: most frequent
-    first). Composed vectors have the length of the given vectors of rare words. Words without any known subword are
-    left out.
+    Their vectors are composed from their spelling. The given vectors come first, unchanged. New words follow in the
+    order of the list (of a text: most frequent first). Composed vectors have the length of the given vectors of rare
+    words. Words without any known subword are left out.
 
     \b
     Examples:
@@ -245,7 +260,7 @@ def complete(
 
     format = choose_format(output, format)  # training takes a while: find out first whether the table can be written
     check_target(output)
-    listed = words_of_text(words, min_count) if text else [word for line in lines_of(words) if (word := line.strip())]
+    listed = words_of_text(words, min_count) if text else list(words_from(None, words))
     if not listed:
         raise InputError(f"{name_of(words)}: no words found" + (f" at least {min_count} times" if text else ""))
     check_words(listed, format)

@@ -12,7 +12,7 @@ import typer
 
 from pbos.cli import Interrupted
 from pbos.cli.common import SchedulerOption, ThreadsOption, note, one_of, prepare, with_settings
-from pbos.cli.files import OutputOption, solver_facts
+from pbos.cli.files import ForceOption, OutputOption, check_output, solver_facts
 from pbos.errors import InputError, PbosError
 from pbos.files import absolute, is_remote, remove
 from pbos.settings import DTYPES
@@ -35,7 +35,9 @@ def count(
         typer.Argument(metavar="FILE", help="Text, possibly compressed, or tables; without files, stdin is read."),
     ] = None,
     *,
-    output: Annotated[str, typer.Option("-o", "--output", metavar="FILE", help="Where to write the counts, as .tsv.")],
+    output: Annotated[
+        str, typer.Option("-o", "--output", metavar="FILE", help="Where to write the counts: .tsv or .csv.")
+    ],
     column: ColumnOption = None,
     min_count: Annotated[int, typer.Option(min=1, help="Leave out words that occur less often.")] = 1,
     lowercase: LowercaseOption = True,
@@ -95,6 +97,7 @@ def learn(
     ] = None,
     *,
     output: OutputOption,
+    force: ForceOption = False,
     column: ColumnOption = None,
     dims: Annotated[int, typer.Option(min=1, help="The number of dimensions.")] = 100,
     window: WindowOption = 5,
@@ -105,7 +108,7 @@ def learn(
     vectors: Annotated[
         str | None, typer.Option(metavar="FILE", help="Write the word vectors too: .vec, .bin, .npz, .kv, ...")
     ] = None,
-    counts: Annotated[str | None, typer.Option(metavar="FILE", help="Write the word counts too, as .tsv.")] = None,
+    counts: Annotated[str | None, typer.Option(metavar="FILE", help="Write the word counts too: .tsv or .csv.")] = None,
     cooccurrences: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Keep the co-occurrences, to add text to them later.")
     ] = None,
@@ -118,10 +121,11 @@ def learn(
     seed: Annotated[int, typer.Option(min=0, help="Determines how frequent words are thinned out.")] = 0,
     **settings: Any,
 ) -> None:
-    """Learn a model from text: count which words occur near each other, factor the counts, train on the word vectors.
+    """Learn a model from text.
 
-    Words count as near within a line. They are letters, digits and marks, with apostrophes and hyphens between them;
-    text in which spaces do not separate words has to be cut before (--pretokenized).
+    Counts which words occur near each other, factors the counts, and trains on the word vectors. Words count as near
+    within a line. They are letters, digits and marks, with apostrophes and hyphens between them; text in which spaces
+    do not separate words has to be cut before (--pretokenized).
 
     \b
     Examples:
@@ -134,13 +138,13 @@ def learn(
     """
     prepare()
     import pbos
-    from pbos.storage import check_writable
 
-    check_writable(output)
     if add and cooccurrences is None:
         raise InputError("--add needs the folder to add to; give it with --cooccurrences")
     folder = absolute(Path(output).name if is_remote(output) else output)
-    kept = cooccurrences or folder.with_name(f"{folder.name}.cooccurrences")
+    kept = cooccurrences or folder.with_name(f"{folder.name}.counting")
+    goes_on = resume and (kept.exists() or kept.with_name(f"{kept.name}.parts").exists())
+    check_output(output, replace=force or goes_on or add)
     if absolute(kept) == folder and not is_remote(output):
         raise InputError(f"the model and the co-occurrences cannot both be saved to {output}; choose another folder")
     with resumable(kept):

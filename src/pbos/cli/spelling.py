@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -43,7 +44,7 @@ def segment(
     json: JsonOption = False,
     **settings: Any,
 ) -> None:
-    """Cut words into subwords, with the probability of each segmentation.
+    """Cut words into subwords, with the probability of each cut.
 
     With --counts, no model is needed; the options from --boundaries on are for counts. Those of the third example cut
     words closer to their stems and affixes. The model can also be a saved segmenter.
@@ -85,7 +86,7 @@ def explain(
     svg: Annotated[str | None, typer.Option(metavar="FILE", help="Draw the lattice of one word.")] = None,
     json: JsonOption = False,
 ) -> None:
-    """Show the segmentations of a word and the weights of its subwords in its vector.
+    """Show why a word gets its vector: segmentations and weights.
 
     \b
     Examples:
@@ -101,6 +102,8 @@ def explain(
         raise InputError("--neighbors needs a model, which has vectors; leave it out")
     given = words_from(words, input)
     if svg is not None:
+        if Path(svg).suffix not in (".svg", ""):
+            raise InputError(f"{svg}: --svg writes SVG; choose a name that ends in .svg")
         some = list(islice(given, 2))
         if len(some) != 1:
             raise InputError("--svg draws one word; give a single one")
@@ -134,11 +137,11 @@ def segmenter_of(model: str | None, counts: str | None, **settings: Any) -> Segm
     if counts is not None and model is not None:
         raise InputError("give a model with --model or counts with --counts, not both")
     prepare()
+    from pbos.model import place_of
     from pbos.segmenter import Segmenter
     from pbos.storage import folder_of, read_files
 
     if counts is not None:
         return Segmenter.from_counts(counts, **settings)
-    if model is None or "vectors" in read_files(folder_of(model))[0]:
-        return load_model(model)
-    return Segmenter.load(model)
+    place = place_of(model)
+    return load_model(model) if "vectors" in read_files(folder_of(place))[0] else Segmenter.load(place)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
-from pathlib import Path
+from collections.abc import Iterator
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -15,6 +13,7 @@ from pbos.cli.common import (
     JsonOption,
     ModelOption,
     SchedulerOption,
+    Stdout,
     ThreadsOption,
     Uncovered,
     WordsArgument,
@@ -25,18 +24,18 @@ from pbos.cli.common import (
     note,
     one_of,
     prepare,
+    warn_missing,
     words_from,
     write,
     write_json,
 )
 from pbos.errors import InputError
-from pbos.files import is_folder, is_table, write_whole
+from pbos.files import is_folder, is_table
 from pbos.settings import MISSING
 
 if TYPE_CHECKING:
     from pbos.model import Model
 
-Writer = Callable[..., Any]
 ExactOption = Annotated[bool, typer.Option("--exact", help="Use the given vectors of training words.")]
 TargetsOption = Annotated[
     str | None,
@@ -54,12 +53,12 @@ def embed(
             "-o",
             "--output",
             metavar="FILE",
-            help="Write to a file: .npy, .parquet, .arrow, or text (also .gz); or to a FOLDER/.",
+            help="Write to a file, whose suffix chooses the format, or to a FOLDER/.",
         ),
     ] = None,
     column: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Tables: the column of words; by default the only one of strings."),
+        typer.Option(metavar="NAME", help="Tables: the column of words; by default the only one of strings, or word."),
     ] = None,
     vector_column: Annotated[str, typer.Option(metavar="NAME", help="Tables: the new column.")] = "vector",
     confidence: Annotated[
@@ -71,17 +70,24 @@ def embed(
     exact: ExactOption = False,
     vectors: TargetsOption = None,
     missing: Annotated[
-        str, one_of((*MISSING, "null"), "Empty lines, and nulls in tables: stop, write zeros, or write null (tables).")
-    ] = "error",
+        str | None,
+        one_of(
+            (*MISSING, "skip", "null"),
+            "Blank lines, and nulls in tables: stop, write zeros, leave them out, or write null (tables); by default "
+            "null in tables, zeros in .npy, and elsewhere they are left out.",
+        ),
+    ] = None,
     threads: ThreadsOption = None,
     scheduler: SchedulerOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Write the vector of every word: a line with the word and its numbers.
+    """Write the vector of every word: lines of a word and numbers.
 
-    The input is a text file with one word per line, or a table (.parquet, .arrow, .feather; extra arrow), which keeps
-    its other columns. Words are streamed, so memory does not grow with their number. The confidence of a word is the
-    expected cosine, 0 to 1, of its vector and the one it would have had as a training word.
+    The input is a text file with one word per line, or a table (.parquet, .arrow, .feather, .csv, .tsv; extra arrow).
+    The output is a table (.parquet, .arrow, .feather), which keeps the other columns; JSON lines (.jsonl); a matrix
+    (.npy); or a file of word vectors (.vec, .txt, .bin, .glove, .npz, .kv, .safetensors). Words are streamed, so memory
+    does not grow with their number, except for the last three formats. The confidence of a word is the expected cosine,
+    0 to 1, of its vector and the one it would have had as a training word.
 
     If the output is a folder, the input can be many files, such as 'words/*.parquet'. The folder gets Parquet files of
     about a million words each, and is complete when it has a file _SUCCESS. Run the same again to continue after an
@@ -93,26 +99,25 @@ def embed(
       pbos embed unfriendliest --json
       cat words.txt | pbos embed > vectors.txt
       pbos embed --confidence -i words.txt | cut -d " " -f 1-2
-      pbos embed -i words.txt -o vectors.npy --missing zeros
-      pbos embed -i words.parquet --column word -o vectors.parquet
+      pbos embed -i words.txt -o vectors.vec
+      pbos embed -i words.csv --column word -o vectors.parquet
       pbos embed -i 'words/*.parquet' -o vectors/ --scheduler tcp://10.0.0.1:8786
       pbos embed -m my-model --vectors vectors.vec -i words.txt > vectors.txt
     """
-    from pbos.progress import progress
-
     to_folder = scheduler is not None or (output is not None and (output.endswith("/") or is_folder(output)))
-    from_table, to_table = input is not None and is_table(input), output is not None and is_table(output)
-    if column is not None and not (from_table or to_table or to_folder):
-        raise InputError("--column is for tables; give it with an input or output file .parquet, .arrow or .feather")
-    if missing == "null" and not (from_table and to_table) and not to_folder:
-        raise InputError("--missing null is for tables; give an input and an output file .parquet, .arrow or .feather")
-    suffix = None if output is None else "/" if to_folder else Path(output).suffix
-    if json and (to_table or suffix in (".npy", "/")):
-        raise InputError(f"--json writes text; choose an output file that does not end in {suffix}")
-    if confidence and suffix == ".npy":
-        raise InputError("--confidence needs text, JSON or a table as output; a file .npy has vectors only")
     if to_folder and (words or input is None or output is None):
         raise InputError("a folder of vectors is made from files: give them with --input, and the folder with --output")
+    format = "folder" if to_folder else _format_of(output, json)
+    from_table, to_table = input is not None and is_table(input), format in ("table", "folder")
+    if column is not None and not (from_table or to_table):
+        raise InputError("--column is for tables; give it with a file .parquet, .arrow, .feather, .csv or .tsv")
+    if missing == ("skip" if to_table else "null"):
+        raise InputError(f"--missing {missing} is for {'files that are no tables' if to_table else 'tables'}")
+    if json and format != "jsonl":
+        raise InputError("--json writes JSON lines; name the output .jsonl, or leave it out to write to stdout")
+    if confidence and not (to_table or format == "jsonl" or output is None):
+        raise InputError("--confidence needs a table or .jsonl as output file, or text on stdout")
+    missing = missing or ("null" if to_table else "zeros" if format == "npy" else "skip")
     exact = exact or vectors is not None
     names: dict[str, Any] = {"vector_column": vector_column, "confidence_column": "confidence" if confidence else None}
     options: dict[str, Any] = {"missing": missing, "threads": threads}
@@ -121,25 +126,48 @@ def embed(
         places = {"sources": str(input), "target": str(output), "scheduler": scheduler}
         _embed_files(chosen, **places, column=column, exact=exact, **names, **options)
         return
-    loaded, is_file = _load(model, vectors), from_table and not words
+    loaded, source = _load(model, vectors), words_from(words, input, missing, column)
     if to_table:
-        table = str(input) if is_file else words_from(words, input, missing)
+        table = str(input) if from_table and not words else source
         _embed_table(loaded, table, str(output), column=column, exact=exact, **names, **options)
         return
-    if is_file:
-        from pbos.adapters.arrow import words_of_table
+    _write_rows(loaded, source, output, format, confidence=confidence, exact=exact, threads=threads)
 
-        source: Iterator[str] = words_of_table(str(input), column, missing=options["missing"])
-    else:
-        source = words_from(words, input, missing)
+
+def _format_of(output: str | None, json: bool) -> str:
+    if output is None:
+        return "jsonl" if json else "text"
+    from pbos.vectors.formats import OTHER_SUFFIXES, choose_format
+
+    return choose_format(output, others=OTHER_SUFFIXES)
+
+
+def _write_rows(
+    model: Model,
+    words: Iterator[str],
+    output: str | None,
+    format: str,
+    *,
+    confidence: bool,
+    exact: bool,
+    threads: int | None,
+) -> None:
+    from pbos.progress import progress
+    from pbos.vectors.writing import leaving_out, row_writer, writer
+
+    uncovered, done = Uncovered(), 0
+    options: dict[str, Any] = {"missing": "zeros", "threads": threads}  # missing words that get none are left out
+    opened = nullcontext(row_writer(Stdout(), format)) if output is None else writer(output, format, model.dims)
     show = None if output else False  # no bar in the middle of vectors on the terminal
-    uncovered = Uncovered()
-    with _writer(output, json, loaded.dims) as write_batch, progress("embedding", None, show) as advance:
-        done = 0
-        for batch in batches(source):
-            found = loaded.embed(batch, exact=exact, **options)
+    with (
+        opened as write_all,
+        leaving_out(write_all, format) as write_rows,
+        progress("embedding", None, show) as advance,
+    ):
+        for batch in batches(words):
+            found = model.embed(batch, exact=exact, **options)
             uncovered.add(batch, found)
-            write_batch(batch, found, *([loaded.confidence(batch, **options)] if confidence else []))
+            write_rows(batch, found, *([model.confidence(batch, **options)] if confidence else []))
             done += len(batch)
             advance(len(batch), note=f"{done:,} words")
     uncovered.warn()
@@ -158,60 +186,26 @@ def _embed_files(model: Model | str | None, **options: Any) -> None:
     done = embed_files(model, **options)
     if done.kept:
         note(f"{done.kept} of {done.kept + done.parts} parts were there already")
+    warn_missing(done.missing, options["missing"])
     Uncovered(done.uncovered, done.examples).warn()
 
 
 def _embed_table(model: Model, source: str | Iterator[str], target: str, **options: Any) -> None:
     from pbos.adapters.arrow import embed_table, table_of_words
 
-    uncovered = Uncovered()
+    uncovered, missing = Uncovered(), 0
 
-    def on_batch(words: Any, vectors: Any, *_: Any) -> None:
+    def on_batch(words: Any, vectors: Any, present: Any) -> None:
+        nonlocal missing
         zeros = (vectors == 0).all(axis=1).nonzero()[0]
         uncovered.add(words.take(zeros).to_pylist(), vectors[zeros])
+        missing += len(present) - int(present.sum())
 
     table = source if isinstance(source, str) else table_of_words(source, options["column"] or "word")
     embed_table(model, table, target, on_batch=on_batch, **options)
+    if isinstance(source, str):  # otherwise `words_from` has warned
+        warn_missing(missing, options["missing"])
     uncovered.warn()
-
-
-@contextmanager
-def _writer(output: str | None, json: bool, dims: int) -> Iterator[Writer]:
-    """Yield a function that writes words, vectors and perhaps confidences; a file appears only when it is complete."""
-    from numpy.lib.format import write_array_header_1_0 as write_header
-
-    with nullcontext(sys.stdout.buffer) if output is None else write_whole(output) as stream:
-        if output is None or Path(output).suffix != ".npy":
-            yield lambda *columns: _write_text(stream, json, *columns)
-            return
-        if not stream.seekable():
-            raise InputError(f"{output} is a pipe; .npy needs a file, or leave out the suffix for text")
-        header = {"descr": "<f4", "fortran_order": False}
-        write_header(stream, {**header, "shape": (0, dims)})
-        rows = 0
-
-        def write_rows(words: list[str], vectors: Any) -> None:
-            nonlocal rows
-            stream.write(vectors.tobytes())
-            rows += len(words)
-
-        yield write_rows
-        stream.seek(0)  # NumPy leaves room for any number of rows
-        write_header(stream, {**header, "shape": (rows, dims)})
-
-
-def _write_text(stream: Any, json: bool, words: list[str], vectors: Any, confidences: Any = None) -> None:
-    from json import dumps
-
-    numbers = " ".join(["%.6g"] * vectors.shape[1])
-    for at, (word, row) in enumerate(zip(words, vectors.tolist(), strict=True)):
-        trust = None if confidences is None else f"{confidences[at]:.3f}"
-        if json:
-            field = {} if trust is None else {"confidence": float(trust)}
-            line = dumps({"word": word, **field, "vector": [float(f"{x:.6g}") for x in row]}, ensure_ascii=False)
-        else:
-            line = f"{word} {'' if trust is None else trust + ' '}{numbers % tuple(row)}"
-        stream.write(line.encode() + b"\n")
 
 
 def neighbors(
@@ -230,7 +224,7 @@ def neighbors(
     vectors: TargetsOption = None,
     json: JsonOption = False,
 ) -> None:
-    """List the words nearest to a word, or to a sum of words, by cosine.
+    """List the words nearest to a word, or to a sum of words.
 
     The columns are the word, a near word and their cosine; then, if the model has it, the confidence of the word: how
     far to trust its vector, 0 to 1. A word without any known subword has no neighbors.
@@ -307,8 +301,15 @@ def similarity(
 
 
 def _pairs(file: str | None) -> Iterator[list[str]]:
+    good = bad = first = 0
     for number, line in enumerate(lines_of(file), 1):
-        pair = line.split("\t")[:2]
-        if len(pair) < 2 or not all(pair):
-            raise InputError(f"{name_of(file)}, line {number}: expected two words separated by a tab")
-        yield pair
+        pair = [word.strip() for word in line.split("\t")[:2]]
+        if len(pair) == 2 and all(pair):
+            good += 1
+            yield pair
+        else:
+            bad, first = bad + 1, first or number
+    place = f"{name_of(file)}, line {first}"
+    if bad and not good:
+        raise InputError(f"{place}: expected two words separated by a tab")
+    warn_missing(bad, "skip", place)

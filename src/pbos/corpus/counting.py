@@ -184,7 +184,8 @@ class Runs:
         """Return the runs in order; those that a larger one covers, left by an interrupted merge, are removed."""
         found: list[Path] = []
         end = -1
-        for path in sorted(self.folder.glob("[!.]*"), key=lambda path: (span_of(path)[0], -span_of(path)[1])):
+        names = [path for path in self.folder.iterdir() if not path.name.startswith(".")]  # glob would hide errors
+        for path in sorted(names, key=lambda path: (span_of(path)[0], -span_of(path)[1])):
             first, last = span_of(path)
             if first > end:
                 found.append(path)

@@ -132,7 +132,7 @@ def chunks_of_file(path: str, column: str | None) -> Iterator[bytes]:
     if is_table(path):
         from pbos.adapters.arrow import words_of_table  # here, because it is an extra
 
-        yield from map(line_of, words_of_table(path, column, missing="zeros"))
+        yield from map(line_of, words_of_table(path, column))
     elif path == "-":
         yield from iter(lambda: sys.stdin.buffer.read(CHUNK), b"")
     else:
@@ -184,7 +184,7 @@ def source_of_files(paths: Iterable[str | os.PathLike[str]], column: str | None 
     """Return the text of files, or of those that patterns match; `-` is stdin."""
     found = files_of(paths)
     if column is not None and not all(map(is_table, found)):
-        raise InputError("a column is for tables; all files have to end in .parquet, .arrow or .feather")
+        raise InputError("a column is for tables; all files have to end in .parquet, .arrow, .feather, .csv or .tsv")
     return Source([text_at(name, column) for name in found], column)
 
 

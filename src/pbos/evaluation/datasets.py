@@ -9,16 +9,16 @@ from __future__ import annotations
 import difflib
 import hashlib
 import os
-import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from pbos.counts import at_commas, at_tabs, is_name, is_number
-from pbos.errors import FormatError, InputError, MissingExtraError
-from pbos.files import PathLike, open_bytes, read_lines
+from pbos.errors import FormatError, InputError
+from pbos.files import PathLike, open_bytes, plain_suffix, read_lines, user_cache, write_whole_folder
 from pbos.settings import check_choice
+from pbos.vectors.formats import SUFFIXES
 
 Pair = tuple[str, str, float]  # two words and how similar people find them
 Sentence = list[tuple[str, str]]  # words and their tags
@@ -215,8 +215,7 @@ def available(data: PathLike | None = None) -> list[tuple[Dataset, Path | None]]
     """Return every data set and the path of its local copy (the first file), or None if it is missing."""
     found = []
     for entry in DATASETS.values():
-        candidates = [*files_in_folder(entry, data)[:1], *cached_download(entry)]
-        found.append((entry, next((path for path in candidates if path.exists()), None)))
+        found.append((entry, next(iter([*files_in_folder(entry, data), *cached_files(entry)]), None)))
     return found
 
 
@@ -247,15 +246,6 @@ def data_folder(data: PathLike | None) -> Path | None:
     return Path(chosen) if chosen else None
 
 
-def cached_download(entry: Dataset) -> list[Path]:
-    """Return where a download is kept; an empty list if the data set cannot be downloaded."""
-    try:
-        import pooch
-    except ImportError:
-        return []
-    return [Path(pooch.os_cache("pbos"), f"{entry.name}-{PurePosixPath(entry.url).name}")] if entry.url else []
-
-
 def advice(entry: Dataset) -> str:
     """Return where to put a data set's files."""
     return f"put {', '.join(entry.paths)} into a folder and pass that folder with --data or {VARIABLE}"
@@ -263,36 +253,35 @@ def advice(entry: Dataset) -> str:
 
 def fetch(entry: Dataset) -> Path:
     """Return a data set's file in the cache; it is downloaded first if needed, and checked."""
+    from pbos.published.fetching import download, take_out
+
+    for file in cached_files(entry):
+        return file
+    folder = user_cache("data") / entry.name
+    folder.parent.mkdir(parents=True, exist_ok=True)
     try:
-        import pooch
-    except ImportError:
-        raise MissingExtraError(f"{entry.name} is missing, and downloading it", "eval") from None
-    pooch.get_logger().setLevel("WARNING")  # it logs every download as INFO
-    (download,) = cached_download(entry)
-    unzip = pooch.Unzip() if entry.member else None
-    try:
-        found = pooch.retrieve(entry.url, None, fname=download.name, path=download.parent, processor=unzip)
-        return checked(entry, [Path(file) for file in found] if entry.member else [Path(found)])
-    except OSError as error:  # what requests raises is an OSError
-        raise InputError(
-            f"{entry.name} is missing and could not be downloaded from {entry.url} ({type(error).__name__}); "
-            + advice(entry)
-        ) from error
-    except (FormatError, zipfile.BadZipFile) as error:
-        download.unlink()  # so that the next call downloads it again
+        with write_whole_folder(folder) as fresh:
+            archive = download(entry.url, fresh.parent)  # which is removed at the end
+            file = take_out(archive, entry.member, fresh) if entry.member else archive.rename(fresh / archive.name)
+            check(entry, file)
+    except InputError as error:
+        raise InputError(f"{entry.name} is missing: {error}; {advice(entry)}") from error
+    except FormatError as error:
         raise FormatError(f"{entry.name}: the file at {entry.url} cannot be used: {error}; {advice(entry)}") from None
+    return folder / file.name
 
 
-def checked(entry: Dataset, files: list[Path]) -> Path:
-    """Return the data set's file among those of a download; raise FormatError if its content is not as expected."""
-    file = next((file for file in files if entry.member in ("", file.name)), None)
-    if file is None:
-        raise FormatError(f"the archive does not contain {entry.member}")
+def cached_files(entry: Dataset) -> list[Path]:
+    """Return a data set's file in the cache of downloads, or an empty list."""
+    return list((user_cache("data") / entry.name).glob("*"))
+
+
+def check(entry: Dataset, file: Path) -> None:
+    """Raise FormatError if a data set's file is not as published."""
     with open_bytes(file) as stream:
         digest = hashlib.sha256(stream.read()).hexdigest()
     if entry.sha256 not in ("", digest):
         raise FormatError(f"its content has changed (sha256 {digest})")
-    return file
 
 
 # Content --------------------------------------------------------------------------------------------------------------
@@ -327,6 +316,14 @@ def sentences(language: str, part: str, data: PathLike | None = None) -> list[Se
     return read_sentences(locate(f"ud-{language}", data)[PARTS.index(part)])
 
 
+def are_vectors(path: PathLike) -> FormatError:
+    """Return the error about vectors in place of pairs."""
+    return FormatError(
+        f"{os.fspath(path)}: these look like word vectors, not pairs of words and their scores; "
+        "to evaluate vectors, give them with --targets"
+    )
+
+
 def read_pairs(path: PathLike, *, encoding: str = "UTF-8") -> list[Pair]:
     """Read word pairs and their scores: three columns, separated by tabs, commas or spaces; a header is optional.
 
@@ -336,10 +333,15 @@ def read_pairs(path: PathLike, *, encoding: str = "UTF-8") -> list[Pair]:
         path: The file, perhaps compressed; any line ending works.
         encoding: What to try if the file is not UTF-8.
     """
+    if SUFFIXES.get(plain_suffix(path), "word2vec") != "word2vec":
+        raise are_vectors(path)
     lines = read_lines(path, encodings=tuple(dict.fromkeys(("UTF-8", encoding))))
     split = likely_split([text for _, text in lines[:SAMPLE]])
     rows = [(number, [field.strip() for field in split(text)]) for number, text in lines]
-    score_at = likely_score([fields for _, fields in rows[:SAMPLE]])
+    sample = [fields for _, fields in rows[:SAMPLE]]
+    if 2 * sum(len(fields) > 3 and all(map(is_number, fields[1:])) for fields in sample) >= len(sample):
+        raise are_vectors(path)
+    score_at = likely_score(sample)
     first = rows[0][1]
     if len(rows) > 1 and len(first) > score_at and is_name(first[score_at]):
         rows = rows[1:]

@@ -71,8 +71,8 @@ def similarity(
         raise InputError(f"{name}: similarity needs at least two pairs, got {len(pairs)}")
     human = np.array([score for _, _, score in pairs], np.float64)
     left, right = embed_pairs(model, pairs)
-    near = cosines(left, right).astype(np.float64)
     both = (np.linalg.norm(left, axis=1) > NEAR_ZERO) & (np.linalg.norm(right, axis=1) > NEAR_ZERO)
+    near = np.where(both, cosines(left, right), 0).astype(np.float64)
 
     scores: dict[str, Score] = {}
     for kind, kept in (("spearman", both | True), ("spearman, pairs with both vectors", both)):

@@ -8,11 +8,13 @@ and of assignments to slices (which compile their error messages, too), few type
 """
 
 import os
+import sys
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
 from numba import njit
+from numba.core import event
 from numba.core.caching import FunctionCache
 
 from pbos.errors import warn
@@ -43,6 +45,25 @@ def kernel(function, **options):
             )
     return compiled
 
+
+class Announcer(event.Listener):  # type: ignore[misc]  # Numba is untyped
+    """Says on a terminal, once, that kernels are being compiled, which takes seconds."""
+
+    announced = False
+
+    def on_start(self, event):
+        """Say so, if the function is one of ours."""
+        if not self.announced and event.data["dispatcher"].py_func.__module__.startswith("pbos."):
+            self.announced = True
+            with suppress(AttributeError, OSError, ValueError):  # no stderr, nobody reads it, or it is closed
+                if sys.stderr.isatty():
+                    sys.stderr.write("pbos: compiling for this machine, the first time only; this takes some seconds\n")
+
+    def on_end(self, event):
+        """Ignore."""
+
+
+event.register("numba:compile", Announcer())
 
 STAMP = tuple(
     (file.name, file.stat().st_mtime, file.stat().st_size) for file in sorted(Path(__file__).parent.glob("*.py"))

@@ -12,7 +12,7 @@ import os
 import re
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -32,6 +32,8 @@ from pbos.arrays import FloatMatrix, unit_rows
 from pbos.errors import InputError
 from pbos.model import QUERIES, Model, load
 from pbos.server import schemas
+from pbos.server.answers import about_subword, as_neighbors, compared, confidence_of, table_rows, vectors_of
+from pbos.server.examples import words_to_try
 from pbos.server.gate import Gate, Load, error_response, stop_if_abandoned
 from pbos.server.schemas import Limits
 from pbos.subwords import Segmentation
@@ -74,23 +76,26 @@ def make_app(
     """
     if token is not None and not re.fullmatch("[!-~]+", token):
         raise InputError("the token must be letters, digits and signs of ASCII, without spaces; choose another")
-    if model is None:
-        model, name, examples, map_examples = load(), name or "English", EXAMPLES, MAP_EXAMPLES
-    else:
-        examples, map_examples = words_to_try(model)
+    english = model is None
+    model = load() if model is None else model
     warm_up(model)
-    config = model.config()
-    about = schemas.About(  # without `model.info`, which may name local files
-        name=name or "your model",
-        **{key: config[key] for key in ("dims", "words", "subwords", "vectors", "dtype", "confidence")},
-        normalization=model.spelling.normalization,
-        boundaries=model.spelling.boundaries,
-        examples=examples,
-        map_examples=map_examples,
-        limits=limits,
-    )
+
+    @cache
+    def about() -> schemas.About:  # when the page first asks; without `model.info`, which may name local files
+        config = model.config()
+        examples, map_examples = (EXAMPLES, MAP_EXAMPLES) if english else words_to_try(model)
+        return schemas.About(
+            name=name or ("English" if english else "your model"),
+            **{key: config[key] for key in ("dims", "words", "subwords", "vectors", "dtype", "confidence")},
+            normalization=model.spelling.normalization,
+            boundaries=model.spelling.boundaries,
+            examples=examples,
+            map_examples=map_examples,
+            limits=limits,
+        )
 
     Word = Annotated[str, Field(min_length=1, max_length=limits.word_length, examples=["unfriendliest"])]
+    Subword = Annotated[str, Field(min_length=1, max_length=limits.word_length, examples=["est>"])]
     Count = Annotated[int, Field(ge=1, le=limits.n)]
 
     class Words(schemas.Request):
@@ -104,6 +109,10 @@ def make_app(
 
     class MapWords(schemas.Request):
         words: list[Word] = Field(max_length=limits.map_words, examples=[["king", "queen", "dog", "puppy"]])
+
+    class TableWords(schemas.Request):
+        words: list[Word] = Field(max_length=limits.table_words, examples=[["higher", "unfriendliest"]])
+        n: Count = Field(5, description="Neighbors per word.")
 
     binary = {"schema": {"type": "string", "format": "binary"}}
     load_now = Load(limits)
@@ -131,7 +140,7 @@ def make_app(
     def embed_word(word: Word) -> Response:
         """Return the vector of a word; zeros if none of its subwords has a vector."""
         vector = short_digits(model[word]).tolist()
-        return as_json({"word": word, "confidence": confidence_of(model, word), "vector": vector})
+        return as_json({"word": word, "confidence": confidence_of(model, [word])[0], "vector": vector})
 
     @vectors.post("/embed", response_model=schemas.Vectors, responses={200: {"content": {RAW: binary, NPY: binary}}})
     def embed_batch(body: Words, accept: Annotated[str, Header(include_in_schema=False)] = JSON) -> Response:
@@ -186,6 +195,12 @@ def make_app(
         points = [{"word": word, "x": x, "y": y} for word, (x, y) in zip(words[known], positions.tolist(), strict=True)]
         return as_json({"points": points, "without_vector": words[~known].tolist(), "spread": spread})
 
+    @vectors.post("/table", response_model=schemas.Results[schemas.Row])
+    def table(body: TableWords) -> Response:
+        """Return what there is to know about each of many words: how far to trust it, and its nearest words."""
+        words = within_cost(body.words, body.n)
+        return as_results(words, lambda some: table_rows(model, some, body.n))
+
     # -- spelling ------------------------------------------------------------------------------------------------------
 
     @spelling.get("/segment", response_model=schemas.SegmentedWord)
@@ -215,12 +230,25 @@ def make_app(
         explanation = model.explain(word, n, neighbors=neighbors)
         return as_json({**explanation.to_dict(), "svg": explanation.svg()})
 
+    @spelling.get("/subword", response_model=schemas.AboutSubword)
+    def subword(subword: Subword, n: Count = 10) -> Response:
+        """Return which training words share a subword, and which are nearest to its vector.
+
+        With boundaries, `<un` is a subword at the start of words, `est>` at their end.
+        """
+        return as_json(about_subword(model, subword, n))
+
+    @spelling.get("/compare", response_model=schemas.Comparison)
+    def compare(first: Word, second: Word) -> Response:
+        """Compare two words: the cosine of their vectors, and what each of their subwords contributes to it."""
+        return as_json(compared(model, (first, second)))
+
     # -- the server ----------------------------------------------------------------------------------------------------
 
     @server.get("/model")
     def about_model() -> schemas.About:
         """Describe the model and the limits of the server."""
-        return about
+        return about()
 
     @server.get("/health")
     async def health() -> dict[str, str]:  # not in a thread: it answers even if all of them are busy
@@ -317,28 +345,21 @@ def neighbors_of(model: Model, asked: list[tuple[str, int]]) -> list[dict[str, A
     """Return the neighbors of words, and how many are asked for, with the confidence of the words."""
     words = [word for word, _ in asked]
     found = model.neighbors(words, max(n for _, n in asked))
-    trust = model.confidence(words).tolist() if model.has_confidence else [None] * len(words)
     return [
-        {"word": word, "confidence": sure, "neighbors": [{"word": w, "cosine": c} for w, c in near[:n]]}
-        for (word, n), near, sure in zip(asked, found, trust, strict=True)
+        {"word": word, "confidence": sure, "neighbors": as_neighbors(near[:n])}
+        for (word, n), near, sure in zip(asked, found, confidence_of(model, words), strict=True)
     ]
 
 
 def warm_up(model: Model) -> None:
     """Use all features of a model once, so that kernels are compiled and lazy parts are ready."""
-    word = model.words[0]
+    word = next(iter(model), "a")
     explanation = model.explain(word)
     explanation.to_dict()
     explanation.svg()
     model.segment([word])
     model.similarity(word, word)
-
-
-def words_to_try(model: Model) -> tuple[list[str], list[str]]:
-    """Choose example words for the page: long ones to segment, frequent ones for the map."""
-    plain = [word for word in model.words[:5000] if word.isalpha()] or model.words[:100]
-    long = sorted(plain, key=lambda word: -len(word) if len(word) <= 16 else 0)
-    return long[:5], [word for word in plain if len(word) > 3][:24]
+    vectors_of(model, [word])
 
 
 def project(vectors: FloatMatrix) -> tuple[FloatMatrix, float]:
@@ -356,11 +377,6 @@ def project(vectors: FloatMatrix) -> tuple[FloatMatrix, float]:
 
 
 # -- responses ---------------------------------------------------------------------------------------------------------
-
-
-def confidence_of(model: Model, word: str) -> float | None:
-    """Return the confidence of a word; None if the model has none."""
-    return model.confidence(word) if model.has_confidence else None
 
 
 def segmented(word: str, segmentations: list[Segmentation]) -> dict[str, Any]:
@@ -432,8 +448,8 @@ async def http_error(request: Request, error: HTTPException) -> Response:
     headers = dict(error.headers or {})
     if error.status_code == 405:  # Starlette names only the methods of one of the functions for a path
         path = request.url.path.removeprefix(request.scope.get("root_path", ""))
-        if methods := request.app.openapi()["paths"].get(path):
-            headers["Allow"] = ", ".join(sorted(map(str.upper, methods)))
+        methods = {method.upper() for method in request.app.openapi()["paths"].get(path, ["get"])}
+        headers["Allow"] = ", ".join(sorted(methods | {"HEAD"} if "GET" in methods else methods))
     return error_response(error.status_code, sentence, headers)
 
 

@@ -96,9 +96,9 @@ class Gate:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        answer = Answer(send, self.load)
+        answer = Answer(send, self.load, with_body=scope["method"] != "HEAD")
         try:
-            await self.handle(scope, receive, answer)
+            await self.handle(scope if answer.with_body else {**scope, "method": "GET"}, receive, answer)
         except Refusal as refusal:
             await refusal.response(scope, receive, answer)
         except Abandoned:
@@ -189,13 +189,15 @@ class Answer:
     turn between pieces.
 
     Attributes:
+        with_body: Whether to send the body; not for HEAD, which is answered as GET otherwise.
         started: Whether something was sent.
         held: The bytes of its body and its answer in memory.
         gone: Set when nobody waits for the answer any more.
     """
 
-    def __init__(self, send: Send, load: Load) -> None:
-        self.send, self.load, self.held, self.started, self.gone = send, load, 0, False, threading.Event()
+    def __init__(self, send: Send, load: Load, with_body: bool = True) -> None:
+        self.send, self.load, self.with_body = send, load, with_body
+        self.held, self.started, self.gone = 0, False, threading.Event()
 
     def hold(self, n_bytes: int) -> None:
         """Count bytes as held until the request ends."""
@@ -207,6 +209,8 @@ class Answer:
         if message["type"] == "http.response.start":
             self.started = True
             message["headers"] = [*message["headers"], *RAW_HEADERS]
+        if not self.with_body and message["type"] == "http.response.body":
+            message = {**message, "body": b""}
         body = message.get("body", b"")
         if len(body) > PIECE:
             self.hold(len(body))

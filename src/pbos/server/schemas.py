@@ -21,6 +21,7 @@ class Limits:
     n: int = 100  # segmentations or neighbors
     letters: int = 200_000  # characters of all words, times n: about a second of work, and 25 MB of JSON
     map_words: int = 500
+    table_words: int = 500  # each with its nearest words, which take a millisecond or more
     body_bytes: int = 2 << 20
     body_seconds: float = 20  # from the head of a request to the end of its body
     requests: int = 256  # that run or wait; 8 KiB of a body count as one more
@@ -125,6 +126,43 @@ class Similarity(BaseModel):
 
     words: list[str] = Field(min_length=2, max_length=2)
     cosine: float
+
+
+class DescribedWord(WordWithConfidence):
+    read_as: str = Field(description="The word as the model reads it.")
+    known: bool = Field(description="Whether it is a training word.")
+    coverage: float = Field(description="The share of characters that are in a subword with a vector.")
+    pieces: list[str] = Field(description="The most probable segmentation.")
+
+
+class Row(DescribedWord):
+    """A word in a table, with the training words nearest to it."""
+
+    neighbors: list[Neighbor]
+
+
+class AboutSubword(BaseModel):
+    """A subword: the training words that share it, and those nearest to its vector."""
+
+    subword: str
+    has_vector: bool
+    n_words: int = Field(description="How many training words contain it; 0 if the model has no list of words.")
+    words: list[str] = Field(description="The first n of these, in the order of the table.")
+    neighbors: list[Neighbor] = Field(description="The training words nearest to its vector.")
+
+
+class ComparedSubword(BaseModel):
+    subword: str
+    weights: list[float] = Field(min_length=2, max_length=2, description="In the first word and in the second.")
+    contribution: float
+
+
+class Comparison(BaseModel):
+    """Two words side by side. The contributions add up to the cosine, but for negligible subwords."""
+
+    words: list[DescribedWord] = Field(min_length=2, max_length=2)
+    cosine: float
+    subwords: list[ComparedSubword] = Field(description="Of either word, those that contribute most first.")
 
 
 class Span(BaseModel):

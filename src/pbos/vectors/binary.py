@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from pbos.arrays import FloatMatrix
 from pbos.errors import FormatError, warn
 from pbos.kernels.numbers import split_records
 from pbos.vectors import stream as streams
@@ -35,10 +34,3 @@ def read_binary(rows: RowBuilder, layout: Layout, blocks: Iterator[bytes], limit
             raise FormatError(f"{rows.path}: word {len(rows) + 1} has no end; expected a word, a space and its vector")
     if limit is None and (data or next(blocks, b"")).strip():
         warn(f"{rows.path}: the file continues after the {announced} words its header announces; the rest was not read")
-
-
-def binary_rows(words: list[str], matrix: FloatMatrix) -> Iterator[bytes]:
-    """Yield the bytes of a binary file row by row."""
-    yield f"{len(words)} {matrix.shape[1]}\n".encode()
-    for word, row in zip(words, matrix.astype("<f4", copy=False), strict=True):
-        yield word.encode() + b" " + row.tobytes() + b"\n"

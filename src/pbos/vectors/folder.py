@@ -8,7 +8,7 @@ import numpy as np
 
 from pbos.arrays import FloatMatrix, save_array
 from pbos.errors import FormatError, InputError
-from pbos.files import BOM, PathLike, is_remote, local, names_in, real, write_whole_folder
+from pbos.files import BOM, PathLike, fetch, is_folder, is_remote, local, names_in, real, write_whole_folder
 from pbos.vectors.rows import Rows, damage_in
 
 FILES = ("words.txt", "vectors.npy")
@@ -16,11 +16,9 @@ FILES = ("words.txt", "vectors.npy")
 
 def find_folder(path: PathLike) -> Path | None:
     """Return the path of a folder, None if it is something else; a remote folder is fetched."""
-    if is_remote(path):
-        from pbos import remote
-
-        return remote.fetch(path, *FILES) if remote.is_folder(path) else None
-    return local(path) if local(path).is_dir() else None
+    if not is_folder(path):
+        return None
+    return fetch(path, *FILES) if is_remote(path) else local(path)
 
 
 def read_folder(folder: Path, limit: int | None) -> Rows:

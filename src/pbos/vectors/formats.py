@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
 from pbos.errors import InputError, MissingExtraError
-from pbos.files import PathLike
+from pbos.files import ARROW, COMPRESSIONS, PARQUET, PathLike, is_remote, is_standing, local, plain_suffix, suffix_of
 from pbos.settings import check_choice
 
 FORMATS = ("word2vec", "word2vec-binary", "glove", "npz", "gensim", "safetensors", "folder")
@@ -20,7 +21,13 @@ SUFFIXES = {
     ".kv": "gensim",
     ".safetensors": "safetensors",
 }
-COMPRESSIONS = (".gz", ".bz2", ".xz", ".zst")
+OTHER_SUFFIXES = {  # what `pbos embed` writes, too, and WordVectors does not read
+    ".npy": "npy",
+    ".jsonl": "jsonl",
+    ".json": "jsonl",
+    **dict.fromkeys((*PARQUET, *ARROW), "table"),
+}
+NOT_COMPRESSED = ("npz", "folder", "npy", "table")
 
 # What words may not contain. Readers of lines strip some characters, NumPy strips NUL, UTF-8 has no surrogates.
 LINES = r"\A[ \t\r\ufeff]|[ \t\r\ufeff]\Z|[\n\ud800-\udfff]"
@@ -29,23 +36,33 @@ NOT_ALLOWED = {
     "word2vec-binary": rf"{LINES}| ",
     "gensim": r"[\ud800-\udfff]",
     "safetensors": r"[\n\ud800-\udfff]",
+    "jsonl": r"[\ud800-\udfff]",
+    "npy": r"(?!)",  # it has no words
 }
 
 
-def choose_format(path: PathLike, format: str | None) -> str:
-    """Return the given format, or the one that the file name implies."""
+def choose_format(path: PathLike, format: str | None = None, others: Mapping[str, str] | None = None) -> str:
+    """Return the given format, or the one that the file name implies.
+
+    Args:
+        path: The file. What is there and no file, such as a pipe, gets text without a header if it has no known suffix.
+        format: One of `FORMATS`, or None.
+        others: More suffixes and their formats. A name without a suffix is then an error, and not a folder.
+    """
     if format is not None:
         check_choice("format", format, FORMATS)
-    target = Path(path)  # also of a URL, for its suffix
-    compressed = target.suffix in COMPRESSIONS
+    suffixes, target = {**SUFFIXES, **(others or {})}, Path(path)  # also of a URL, for its suffix
+    compressed = suffix_of(path) in COMPRESSIONS
     if format is None:
-        suffix = (target.with_suffix("") if compressed else target).suffix
-        format = "folder" if target.is_dir() or not suffix else SUFFIXES.get(suffix)
+        suffix = plain_suffix(path)
+        is_pipe = not is_remote(path) and not target.is_dir() and is_standing(local(path))
+        is_folder = others is None and (target.is_dir() or not (suffix or is_pipe))
+        format = "folder" if is_folder else suffixes.get(suffix) or ("glove" if is_pipe else None)
     if format is None:
-        raise InputError(
-            f"{path}: unknown suffix {suffix}; use {', '.join(SUFFIXES)}, none (a folder), or pass format="
-        )
-    if compressed and format in ("npz", "folder") and not target.is_dir():
+        found = f"unknown suffix {suffix}" if suffix else "the suffix chooses the format, and there is none"
+        more = "none (a folder), or choose a format (--format)" if others is None else "or a FOLDER/ for Parquet files"
+        raise InputError(f"{path}: {found}; use {', '.join(suffixes)}, {more}")
+    if compressed and format in NOT_COMPRESSED and not target.is_dir():
         raise InputError(f"{path}: {format} cannot be written compressed; leave out {target.suffix}")
     if format == "gensim" and not find_spec("gensim"):
         raise MissingExtraError("writing gensim's .kv files", "gensim")
@@ -54,7 +71,11 @@ def choose_format(path: PathLike, format: str | None) -> str:
 
 def check_words(words: list[str], format: str) -> None:
     """Raise InputError if a word would not be read back unchanged."""
+    for row in bad_words(words, format)[:1]:
+        raise InputError(f"the word {words[row]!a} cannot be written as {format}; change it, or use another format")
+
+
+def bad_words(words: list[str], format: str) -> list[int]:
+    """Return the rows of the words that would not be read back unchanged."""
     not_allowed = re.compile(NOT_ALLOWED.get(format, LINES))
-    for word in words:
-        if not_allowed.search(word):
-            raise InputError(f"the word {word!a} cannot be written as {format}; change it, or use another format")
+    return [row for row, word in enumerate(words) if not_allowed.search(word)]

@@ -27,7 +27,8 @@ def damage_in(path: PathLike, problem: str) -> Iterator[None]:
     except Exception as error:
         if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):  # the disk, not the content
             raise
-        raise FormatError(f"{path}: {problem} ({error}); copy or download it again") from error
+        why = str(error).partition("\n")[0].rstrip(":")  # tarfile says more than a line
+        raise FormatError(f"{path}: {problem} ({why}); copy or download it again") from error
 
 
 class Rows(NamedTuple):

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from pbos.arrays import FloatMatrix
 from pbos.errors import FormatError, warn
 from pbos.files import PathLike
 from pbos.kernels.numbers import parse_lines
@@ -60,13 +59,3 @@ def explain(line: bytes, dims: int) -> str:
         if not NUMBER.fullmatch(token) or not abs(float(token)) <= LARGEST:
             break
     return f"expected a word and {dims} numbers, but {token.decode(errors='replace')!r} is not a finite float32 number"
-
-
-def text_rows(words: list[str], matrix: FloatMatrix, header: bool) -> Iterator[bytes]:
-    """Yield the bytes of a text file row by row."""
-    dims = matrix.shape[1]
-    if header:
-        yield f"{len(words)} {dims}\n".encode()
-    line = "%s" + " %.9g" * dims + "\n"  # nine digits restore every float32 exactly
-    for word, row in zip(words, matrix, strict=True):
-        yield (line % (word, *row.tolist())).encode()

@@ -12,23 +12,23 @@ from typing import Any, BinaryIO
 
 import numpy.typing as npt
 
-from pbos.arrays import FloatMatrix
+from pbos.arrays import BLOCK, FloatMatrix
 from pbos.errors import FormatError, InputError, warn, whole_number
-from pbos.files import PathLike, open_bytes, write_whole
+from pbos.files import PathLike, open_bytes
 from pbos.progress import progress as progress_bar
 from pbos.text import as_words
 from pbos.vectors import stream as streams
-from pbos.vectors.binary import binary_rows, read_binary
+from pbos.vectors.binary import read_binary
 from pbos.vectors.folder import find_folder, read_folder, write_folder
 from pbos.vectors.formats import check_words, choose_format
-from pbos.vectors.gensim import read_gensim, write_gensim
-from pbos.vectors.npz import read_npz, write_npz
+from pbos.vectors.gensim import read_gensim
+from pbos.vectors.npz import read_npz
 from pbos.vectors.rows import Rows
-from pbos.vectors.tensors import is_safetensors, read_tensors, write_tensors
-from pbos.vectors.text import read_text, text_rows
+from pbos.vectors.tensors import is_safetensors, read_tensors
+from pbos.vectors.text import read_text
+from pbos.vectors.writing import AT_ONCE, writer
 
 PICKLE, ZIP = b"\x80", b"PK\x03\x04"
-WRITERS = {"npz": write_npz, "gensim": write_gensim, "safetensors": write_tensors}  # those that write no rows
 UNREADABLE = {  # by the first bytes
     (793712314).to_bytes(4, "little"): "this is a fastText model (.bin); use the .vec file written next to it",
     b"\x89HDF\r\n\x1a\n": "this is an HDF5 file; save its words and vectors as .npz or word2vec",
@@ -127,18 +127,14 @@ class WordVectors:
         if format == "folder":
             write_folder(path, self.words, self.vectors)
             return
-        with write_whole(path) as stream:
-            if format in WRITERS:
-                WRITERS[format](stream, self.words, self.vectors)
-                return
-            if format == "word2vec-binary":
-                rows = binary_rows(self.words, self.vectors)
-            else:
-                rows = text_rows(self.words, self.vectors, header=format == "word2vec")
-            with progress_bar("writing", len(self), progress) as advance:
-                for row in rows:
-                    stream.write(row)
-                    advance(1)
+        step = max(1, len(self)) if format in AT_ONCE else BLOCK
+        with (
+            writer(path, format, self.dims, len(self)) as write_rows,
+            progress_bar("writing", len(self), progress) as advance,
+        ):
+            for first in range(0, len(self), step):
+                write_rows(self.words[first : first + step], self.vectors[first : first + step])
+                advance(step)
 
     @property
     def dims(self) -> int:

@@ -56,7 +56,7 @@ function section(spec, path, method, operation) {
   const answer = operation.responses["200"].content["application/json"]?.schema;
   if (answer && follow(spec, answer)?.properties) card.append(make("p", { class: "note" }, "Response"), fields(spec, answer));
   const output = make("pre", { "aria-live": "polite", hidden: "", tabindex: "0" });
-  form.append(make("button", { "aria-label": `Try ${method.toUpperCase()} ${path}` }, "Try it"));
+  form.append(make("button", { "aria-label": `Try it: ${method.toUpperCase()} ${path}` }, "Try it"));
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     const query = new URLSearchParams(inputs.map((input) => [input.name, input.value]));

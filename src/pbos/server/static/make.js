@@ -14,3 +14,10 @@ function complete(element, attributes, children) {
   element.append(...children);
   return element;
 }
+
+// A bar that is as long as a share of 1; those who cannot see it have the number beside it.
+export function makeBar(share) {
+  const fill = make("span", { class: share < 0 ? "fill minus" : "fill" });
+  fill.style.width = `${100 * Math.min(1, Math.abs(share))}%`;
+  return make("span", { class: "track", "aria-hidden": "true" }, fill);
+}

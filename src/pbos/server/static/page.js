@@ -1,19 +1,25 @@
 // The page asks the server about what is typed, shows the answers, and keeps its state in the address.
 // All text is inserted as text, never as HTML; the drawing is parsed as XML that the server has escaped.
 
-import { make, makeSvg } from "./make.js";
+import { make, makeBar } from "./make.js";
+import { drawing, nearest } from "./map.js";
 import { authorization } from "./token.js";
 
 const WAIT = 120; // milliseconds from the last key until the server is asked
 const RETRY = 2000; // milliseconds until a server that does not respond is asked again
-const SHOWN = 10; // weights shown at first
+const SHOWN = 10; // subwords and rows of the table shown at first
+const [SHARING, NEAR] = [12, 5]; // words that share a subword, and nearest words in the table and of a subword
+const AT_A_TIME = 50; // words of the table that are asked for together
+const LONGEST_LINK = 6000; // characters; servers and proxies refuse addresses that are too long
 const [SMALL, READABLE] = [0.44, 0.75]; // smallest scale of a whole drawing; the scale of one that scrolls
 
 const $ = (id) => document.getElementById(id);
-const state = { word: "", other: "", map: [] };
+const state = { word: "", subword: "", other: "", map: [], leftOut: 0 }; // no subword: `picked` chooses one
 let about = null; // the server's description of its model
 let explained = null; // the last response about the word
-let mapped = null; // the last response about the map
+let compared = null; // about two words
+let mapped = null; // about the map
+const rows = new Map(); // word: its row of the table
 
 // -- small helpers ----------------------------------------------------------------------------------------------------
 
@@ -22,12 +28,17 @@ function percent(share) {
   return `${(100 * share).toFixed(1)}%`;
 }
 
-function directionOf(text) {
-  const probe = make("span", { dir: "auto", class: "hidden" }, text);
-  document.body.append(probe);
-  const { direction } = getComputedStyle(probe);
-  probe.remove();
-  return direction;
+function number(value) {
+  return value.toLocaleString("en");
+}
+
+function signed(value) {
+  return value.toFixed(3).replace(/^-(0\.000)$/, "$1").replace("-", "−");
+}
+
+function directionOf(text) { // that of its first letter
+  const letter = text.match(/\p{L}/u)?.[0] ?? "";
+  return /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\u{10800}-\u{10fff}\u{1e800}-\u{1efff}]/u.test(letter) ? "rtl" : "ltr";
 }
 
 // -- asking the server ------------------------------------------------------------------------------------------------
@@ -35,6 +46,12 @@ function directionOf(text) {
 class Gone extends Error {}
 
 const pending = new Map(); // path: the controller of its last request
+let waiting = 0; // for how many answers
+
+function wait(change) {
+  waiting += change;
+  document.querySelector("main").setAttribute("aria-busy", waiting > 0);
+}
 
 async function ask(path, parameters, body) {
   pending.get(path)?.abort(); // a newer request replaces an older one
@@ -48,12 +65,15 @@ async function ask(path, parameters, body) {
   }
   let response;
   let answer;
+  wait(+1);
   try {
     response = await fetch(path + query, options);
     answer = await response.json();
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new Gone("The server does not respond. Is pbos serve still running? Trying again.");
+  } finally {
+    wait(-1);
   }
   if (!response.ok) {
     throw new Error(`${answer.error[0].toUpperCase()}${answer.error.slice(1)}.`);
@@ -93,9 +113,10 @@ async function showWord() {
   showAddButton();
   if (!word) {
     forget("explain");
+    forget("subword");
     explained = null;
     $("results").hidden = true;
-    $("summary").textContent = "Type a word to see its segmentations, the subwords that make up its vector, and the nearest words.";
+    $("summary").textContent = "Type a word to see the nearest words, its segmentations, and the subwords that make up its vector.";
     return;
   }
   const slow = setTimeout(() => $("results").classList.add("stale"), 300);
@@ -129,16 +150,17 @@ function showExplained() {
   $("known-hint").textContent = coverage === 0 ? "and none of its subwords is known"
     : known ? "its vector is still composed of subwords" : "its vector is composed of its subwords";
   for (const id of ["segmentations", "weights", "neighbors"]) $(id).dir = direction;
+  fill("neighbors", neighbors, (one) => [linkTo(one.word), one.cosine.toFixed(3), one.cosine, why(one.word)],
+    "None: the word has no known subword.");
   fill("segmentations", segmentations, (one) => [withSlashes(one.pieces), percent(one.probability), one.probability]);
   showWeights();
-  fill("neighbors", neighbors, (one) => [linkTo(one.word), one.cosine.toFixed(3), one.cosine],
-    "None: the word has no known subword.");
+  showSubword();
   $("results").hidden = false;
   fitLattice();
 }
 
 function showSummary() {
-  const { word, read_as: readAs, coverage, known, segmentations, weights } = explained;
+  const { word, read_as: readAs, confidence, coverage, known, segmentations, weights } = explained;
   const summary = $("summary");
   if (coverage === 0) {
     summary.replaceChildren(
@@ -149,9 +171,10 @@ function showSummary() {
   }
   const best = segmentations[0];
   const cut = make("b", {}, make("bdi", {}, best.pieces.join(" / ")));
+  const trust = confidence === null ? "" : `, with confidence ${confidence.toFixed(2)}`;
   const source = known
     ? "It is a training word."
-    : `It is not a training word; its vector is composed of ${weights.length} subwords.`;
+    : `It is not a training word; its vector is composed of ${weights.length} subwords${trust}.`;
   const reading = readAs === word ? [] : ["Read as ", make("b", {}, make("bdi", {}, readAs)), ". "];
   summary.replaceChildren(...reading, "Most probably ", cut, ` (${percent(best.probability)}). ${source}`);
 }
@@ -182,18 +205,16 @@ function fitLattice() {
 }
 
 function showWeights() {
-  const all = $("more").getAttribute("aria-expanded") === "true";
   const { weights } = explained;
   const largest = weights[0]?.weight ?? 1;
-  fill("weights", all ? weights : weights.slice(0, SHOWN),
-    (one) => [make("bdi", {}, one.subword), percent(one.weight), one.weight / largest],
+  fill("weights", firstOf(weights, SHOWN, "more"),
+    (one) => [picker(one.subword), percent(one.weight), one.weight / largest],
     "None: no subword of this word has a vector.");
-  $("more").hidden = weights.length <= SHOWN;
-  $("more").textContent = all ? "Show fewer" : `Show all ${weights.length}`;
+  showPicked();
 }
 
 function withSlashes(pieces) {
-  const label = make("span", { class: "pieces" });
+  const label = make("span", { class: "pieces", dir: directionOf(pieces.join("")) });
   pieces.forEach((piece, at) => {
     if (at) label.append(make("span", { class: "slash" }, "/"));
     label.append(make("bdi", {}, piece));
@@ -202,119 +223,166 @@ function withSlashes(pieces) {
 }
 
 function linkTo(word) {
-  return make("a", { href: addressOf({ ...state, word }), "data-word": word }, make("bdi", {}, word));
+  return make("a", { href: addressOf({ ...state, word, subword: "" }), "data-word": word }, make("bdi", {}, word));
+}
+
+function why(word) {
+  const label = `Why is ${word} near ${explained.word}?`;
+  return make("button", { type: "button", class: "why", dir: "ltr", "data-other": word, "aria-label": label, title: label }, "why?");
 }
 
 function fill(id, items, row, otherwise = "") {
-  const rows = items.map((item) => {
-    const [label, value, share] = row(item);
-    const bar = make("span", { class: "fill" });
-    bar.style.width = `${100 * Math.min(1, Math.max(0, share))}%`;
-    const text = make("span", { class: "text" }, label, make("span", { class: "value", dir: "ltr" }, value));
-    return make("li", {}, text, make("span", { class: "track", "aria-hidden": "true" }, bar));
+  const lines = items.map((item) => {
+    const [label, value, share, ...more] = row(item);
+    const text = make("span", { class: "text" }, label, ...more, make("span", { class: "value" }, make("bdi", { dir: "ltr" }, value)));
+    return make("li", {}, text, makeBar(Math.max(0, share)));
   });
-  $(id).replaceChildren(...(rows.length ? rows : [make("li", { class: "none", dir: "ltr" }, otherwise)]));
+  $(id).replaceChildren(...(lines.length ? lines : [make("li", { class: "none", dir: "ltr" }, otherwise)]));
+}
+
+// The first n items, or all of them if the button says so.
+function firstOf(items, n, button) {
+  const all = $(button).getAttribute("aria-expanded") === "true";
+  $(button).hidden = items.length <= n;
+  $(button).textContent = all ? "Show fewer" : `Show all ${number(items.length)}`;
+  return all ? items : items.slice(0, n);
+}
+
+// -- a subword --------------------------------------------------------------------------------------------------------
+
+function picker(subword) {
+  return make("button", { type: "button", class: "pick", "data-subword": subword }, make("bdi", {}, subword));
+}
+
+function picked() { // or the one with the largest weight that is not the whole word
+  const { weights, spelled } = explained;
+  return state.subword || (weights.find(({ subword }) => subword !== spelled) ?? weights[0])?.subword || "";
+}
+
+function showPicked() {
+  if (!explained) return;
+  for (const button of document.querySelectorAll("button[data-subword]")) {
+    button.setAttribute("aria-pressed", button.dataset.subword === picked());
+  }
+}
+
+async function showSubword() {
+  const subword = picked();
+  $("subword").hidden = !subword;
+  $("subword-head").setAttribute("aria-live", state.subword ? "polite" : "off"); // what was asked for is announced
+  showPicked();
+  if (!subword) {
+    forget("subword");
+    return;
+  }
+  try {
+    const found = await ask("subword", { subword, n: SHARING });
+    report("subword");
+    const { n_words: sharing, words, neighbors } = found;
+    const direction = directionOf(subword);
+    $("subword-name").textContent = found.subword;
+    $("subword-note").textContent = !about.words ? "This model has no list of words, so nothing can be near."
+      : `In ${number(sharing)} of ${number(about.words)} training words.${found.has_vector ? "" : " It has no vector of its own."}`;
+    $("sharing-part").hidden = !words.length;
+    $("subword-near-part").hidden = !neighbors.length;
+    for (const id of ["sharing", "subword-near"]) $(id).dir = direction;
+    const rest = sharing > words.length ? [make("li", {}, "…")] : [];
+    $("sharing").replaceChildren(...words.map((word) => make("li", {}, linkTo(word))), ...rest);
+    fill("subword-near", neighbors.slice(0, NEAR), (one) => [linkTo(one.word), one.cosine.toFixed(3), one.cosine]);
+  } catch (error) {
+    report("subword", error);
+  }
 }
 
 // -- two words --------------------------------------------------------------------------------------------------------
 
-async function showSimilarity() {
+async function showComparison() {
   const { word, other } = state;
-  const note = $("compare-note");
-  note.textContent = "The cosine of their vectors: 1 means the same direction, about 0 means unrelated words.";
   if (!word || !other) {
-    forget("similarity");
+    forget("compare");
+    compared = null;
     $("cosine").textContent = "";
+    $("compared").hidden = true;
+    $("compare-note").textContent =
+      "Type another word, or choose “why?” beside a near one, to see how similar they are and which subwords make them so.";
     return;
   }
   try {
-    const { cosine } = await ask("similarity", { first: word, second: other });
-    report("similarity");
-    $("cosine").textContent = cosine.toFixed(3);
-    if (cosine === 0) note.textContent = "The cosine is 0 if one of the words has no known subword.";
+    compared = await ask("compare", { first: word, second: other });
+    report("compare");
+    showCompared();
   } catch (error) {
-    if (!(error instanceof Gone)) $("cosine").textContent = "";
-    report("similarity", error);
+    if (!(error instanceof Gone) && error.name !== "AbortError") {
+      $("cosine").textContent = "";
+      $("compared").hidden = true;
+    }
+    report("compare", error);
   }
 }
 
-// -- the map ----------------------------------------------------------------------------------------------------------
+function showCompared() {
+  const { words, cosine, subwords } = compared;
+  const shared = subwords.filter(({ weights }) => weights[0] && weights[1]);
+  const sum = (some) => signed(some.reduce((total, one) => total + one.contribution, 0));
+  const rest = subwords.filter((one) => !shared.includes(one));
+  $("cosine").textContent = signed(cosine);
+  $("compare-note").textContent = words.some((one) => one.coverage === 0)
+    ? "The cosine is 0 if one of the words has no known subword."
+    : `The cosine of their vectors: 1 means the same direction, about 0 unrelated words. ${shared.length
+      ? `The ${number(shared.length)} subwords that both have add ${sum(shared)}, the other ${number(rest.length)} add ${sum(rest)}.`
+      : "They share no subword."}`;
+  $("pair").replaceChildren(...words.map((one) => make("div", {}, make("dt", {}, make("bdi", {}, one.word)),
+    make("dd", {}, withSlashes(one.pieces)),
+    make("dd", { class: "hint" }, one.known ? "training word" : "not a training word",
+      one.confidence === null ? "" : `, confidence ${one.confidence.toFixed(2)}`))));
+  $("in-first").textContent = words[0].word;
+  $("in-second").textContent = words[1].word;
+  showShares();
+  $("compared").hidden = !subwords.length;
+}
+
+function showShares() {
+  const { subwords } = compared;
+  const largest = Math.max(...subwords.map((one) => Math.abs(one.contribution)));
+  const weight = (value) => make("td", { class: value ? "" : "none" }, value ? percent(value) : "–");
+  $("shares").tBodies[0].replaceChildren(...firstOf(subwords, SHOWN, "more-shares").map((one) => make("tr", {},
+    make("th", { scope: "row", class: one.weights[0] && one.weights[1] ? "shared" : "" }, picker(one.subword)),
+    ...one.weights.map(weight),
+    make("td", { class: "part" }, signed(one.contribution), makeBar(one.contribution / largest)))));
+  showPicked();
+}
+
+// -- a list: its map and its table ------------------------------------------------------------------------------------
 
 async function showMap() {
   if (!state.map.length) {
     forget("map");
     mapped = null;
     drawMap();
-    $("map-note").textContent = "Type some words to see which are close to each other.";
+    $("map-note").textContent = "Type or paste some words to see which are close to each other.";
     return;
   }
+  const most = about.limits.map_words;
   try {
-    mapped = await ask("map", null, { words: state.map });
+    mapped = await ask("map", null, { words: state.map.slice(0, most) });
     report("map");
     drawMap();
     const without = mapped.without_vector.length ? ` Without a known subword: ${mapped.without_vector.join(", ")}.` : "";
+    const some = state.map.length > most ? "the first " : "";
+    const link = linkIsLong() ? " The list is too long for the link to this page." : "";
     $("map-note").textContent =
-      `${mapped.points.length} words; the map shows ${Math.round(100 * mapped.spread)}% of their variance.${without}`;
+      `The map shows ${Math.round(100 * mapped.spread)}% of the variance of ${some}${mapped.points.length} words.${without}${link}`;
   } catch (error) {
     report("map", error);
   }
 }
 
 function drawMap() {
-  const box = $("map");
   const points = mapped?.points ?? [];
   $("map-text").hidden = !points.length;
-  if (!points.length) {
-    box.replaceChildren();
-    return;
-  }
-  const width = Math.max(260, box.clientWidth);
-  const height = Math.round(Math.min(460, Math.max(300, 0.62 * width)));
-  const [margin, size] = [28, 13];
-  const middle = (values) => (Math.min(...values) + Math.max(...values)) / 2;
-  const reach = (values) => Math.max(...values) - Math.min(...values) || 1e-9;
-  const [xs, ys] = [points.map((p) => p.x), points.map((p) => p.y)];
-  // One scale for both directions keeps distances true; labels need more room at the sides.
-  const scale = Math.min((width - 2 * Math.min(84, 0.16 * width)) / reach(xs), (height - 2 * margin) / reach(ys), 1e6);
-  const near = nearest(points);
-  const words = near.slice(0, 12).map(([word, others]) => `${word} is nearest to ${others[0] ?? "nothing"}`).join("; ");
-  const picture = makeSvg("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `Map of ${points.length} words: ${words}` });
-  const pen = document.createElement("canvas").getContext("2d");
-  pen.font = `${size}px ${getComputedStyle(document.body).fontFamily}`;
-  const placed = points.map((p) => ({
-    word: p.word,
-    x: width / 2 + (p.x - middle(xs)) * scale,
-    y: height / 2 - (p.y - middle(ys)) * scale,
-  }));
-  const taken = placed.map((p) => [p.x - 4, p.y - 4, p.x + 4, p.y + 4]);
-  placed.sort((a, b) => (b.word === state.word) - (a.word === state.word)); // the current word's label first
-  for (const { word, x, y } of placed) {
-    const group = makeSvg("g", word === state.word ? { class: "current" } : {});
-    group.append(makeSvg("title", {}, word), makeSvg("circle", { cx: x, cy: y, r: 3.5 }));
-    const long = pen.measureText(word).width;
-    const [after, before, over] = [x + 7, x - 7 - long, x - long / 2];
-    const spots = [[after, y + 4], [before, y + 4], [over, y - 8], [over, y + 17],
-      [after, y - 5], [before, y - 5], [after, y + 13], [before, y + 13]];
-    const free = spots.find(([left, base]) => {
-      const box = [left, base - size + 2, left + long, base + 3];
-      const inside = box[0] > 2 && box[2] < width - 2 && box[1] > 2 && box[3] < height - 2;
-      if (!inside || taken.some((t) => box[0] < t[2] && t[0] < box[2] && box[1] < t[3] && t[1] < box[3])) return false;
-      taken.push(box);
-      return true;
-    });
-    if (free) group.append(makeSvg("text", { x: free[0] + long / 2, y: free[1], "text-anchor": "middle" }, word));
-    picture.append(group);
-  }
-  box.replaceChildren(picture);
-  $("map-list").replaceChildren(...near.map(([word, others]) =>
+  $("map").replaceChildren(...(points.length ? [drawing(points, state.word, Math.max(260, $("map").clientWidth))] : []));
+  $("map-list").replaceChildren(...nearest(points).map(([word, others]) =>
     make("li", {}, make("bdi", {}, word), others.length ? `: near ${others.join(", ")}` : "")));
-}
-
-function nearest(points) {
-  return points.map((p) => {
-    const others = points.filter((q) => q !== p).map((q) => [Math.hypot(q.x - p.x, q.y - p.y), q.word]);
-    return [p.word, others.sort((a, b) => a[0] - b[0]).slice(0, 2).map(([, word]) => word)];
-  });
 }
 
 function showAddButton() {
@@ -322,20 +390,82 @@ function showAddButton() {
   $("add").hidden = !state.word || state.map.includes(state.word);
 }
 
+let tables = 0; // how many tables were started
+
+async function showTable() {
+  tables += 1;
+  const mine = tables;
+  const unknown = state.map.filter((word) => !rows.has(word));
+  showRows();
+  try {
+    for (let first = 0; first < unknown.length; first += AT_A_TIME) {
+      const { results } = await ask("table", null, { words: unknown.slice(first, first + AT_A_TIME), n: NEAR });
+      if (mine !== tables) return; // the list has changed
+      for (const row of results) rows.set(row.word, row);
+      showRows();
+    }
+    report("table");
+  } catch (error) {
+    report("table", error);
+  }
+}
+
+function rowsOfList() {
+  return state.map.filter((word) => rows.has(word)).map((word) => rows.get(word));
+}
+
+function showRows() {
+  const known = rowsOfList();
+  const [done, all] = [known.length, state.map.length];
+  $("rows-part").hidden = !all;
+  $("rows-part").setAttribute("aria-busy", done < all);
+  const left = state.leftOut ? `; left out, as too long or too many: ${number(state.leftOut)}` : "";
+  $("rows-note").textContent = `${done < all ? `${number(done)} of ` : ""}${number(all)} words${left}`;
+  $("download").disabled = done < all;
+  for (const cell of $("rows").querySelectorAll("th.trust")) cell.hidden = !about.confidence;
+  $("rows").tBodies[0].replaceChildren(...firstOf(known, SHOWN, "more-rows").map((one) => make("tr", {},
+    make("th", { scope: "row" }, linkTo(one.word)),
+    ...(about.confidence ? [make("td", { class: "part" }, one.confidence.toFixed(2), makeBar(one.confidence))] : []),
+    make("td", { class: "extra" }, `${Math.round(100 * one.coverage)}%`),
+    make("td", { class: "extra" }, withSlashes(one.pieces)),
+    make("td", { class: "none" }, one.neighbors.length
+      ? make("bdi", {}, one.neighbors.map(({ word }) => word).join(", ")) : "none: no known subword"))));
+}
+
+function download() {
+  const names = ["word", "read_as", "training_word", "confidence", "coverage", "segmentation"];
+  const numbers = Array.from({ length: NEAR }, (_, at) => at);
+  const head = [...names, ...numbers.flatMap((at) => [`neighbor_${at + 1}`, `cosine_${at + 1}`])];
+  const lines = rowsOfList().map((one) => [one.word, one.read_as, one.known ? "yes" : "no", one.confidence, one.coverage,
+    one.pieces.join("/"), ...numbers.flatMap((at) => [one.neighbors[at]?.word, one.neighbors[at]?.cosine])]);
+  const quoted = (value) => (/[",\r\n]/.test(value ?? "") ? `"${String(value).replaceAll('"', '""')}"` : value ?? "");
+  const text = [head, ...lines].map((line) => `${line.map(quoted).join(",")}\r\n`).join("");
+  const file = new Blob(["\ufeff", text], { type: "text/csv" }); // with a mark by which spreadsheets know UTF-8
+  const link = make("a", { href: URL.createObjectURL(file), download: "words.csv" });
+  link.click();
+  URL.revokeObjectURL(link.href);
+}
+
 // -- the address ------------------------------------------------------------------------------------------------------
 
-function addressOf({ word, other, map }) {
-  const parameters = new URLSearchParams();
-  if (word) parameters.set("word", word);
-  if (other) parameters.set("other", other);
-  if (map.join() !== about.map_examples.join()) parameters.set("map", map.join(","));
-  const query = parameters.toString();
+function mapOf({ map }) {
+  return map.join() === about.map_examples.join() ? "" : new URLSearchParams({ map: map.join(",") }).toString();
+}
+
+function linkIsLong() {
+  return mapOf(state).length > LONGEST_LINK;
+}
+
+function addressOf(shown) {
+  const parts = ["word", "subword", "other"].filter((name) => shown[name]).map((name) => [name, shown[name]]);
+  const query = [new URLSearchParams(parts).toString(), linkIsLong() ? "" : mapOf(shown)].filter(Boolean).join("&");
   return query ? `?${query}` : location.pathname;
 }
 
 function readAddress() {
   const parameters = new URLSearchParams(location.search);
   take("word", parameters.get("word") ?? about.examples[0] ?? "");
+  state.subword = parameters.get("subword") ?? "";
   take("other", parameters.get("other") ?? "");
   take("list", (parameters.has("map") ? wordsOf(parameters.get("map")) : about.map_examples).join("\n"));
 }
@@ -346,7 +476,14 @@ function take(id, value) {
 }
 
 function wordsOf(text) {
-  return [...new Set(text.split(/[\s,،、，]+/u).filter(Boolean))];
+  return [...new Set(text.split(/[\s,;،、，]+/u).filter(Boolean))];
+}
+
+function readList(text) {
+  const { words, word_length: longest } = about?.limits ?? { words: Infinity, word_length: Infinity };
+  const all = wordsOf(text);
+  state.map = all.filter((word) => [...word].length <= longest).slice(0, words);
+  state.leftOut = all.length - state.map.length;
 }
 
 async function copyLink() {
@@ -371,9 +508,12 @@ async function copyLink() {
 
 // What each text box sets in the state, and what has to be shown again after that.
 const BOXES = {
-  word: { read: (value) => { state.word = value.trim(); }, show: [showWord, showSimilarity, drawMap] },
-  other: { read: (value) => { state.other = value.trim(); }, show: [showSimilarity] },
-  list: { read: (value) => { state.map = wordsOf(value); }, show: [showAddButton, showMap] },
+  word: {
+    read: (value) => { Object.assign(state, { word: value.trim(), subword: "" }); },
+    show: [showWord, showComparison, drawMap],
+  },
+  other: { read: (value) => { state.other = value.trim(); }, show: [showComparison] },
+  list: { read: readList, show: [showAddButton, showMap, showTable] },
 };
 const typed = new Set(); // boxes that were changed before the server first responded; these keep their text
 
@@ -382,7 +522,7 @@ function showAll(functions) {
 }
 
 function refresh() {
-  showAll([showWord, showSimilarity, showMap]);
+  showAll([showWord, showComparison, showMap, showTable]);
 }
 
 for (const [id, { read, show }] of Object.entries(BOXES)) {
@@ -402,22 +542,40 @@ for (const [id, { read, show }] of Object.entries(BOXES)) {
 }
 $("search").addEventListener("submit", (event) => event.preventDefault());
 $("copy").addEventListener("click", copyLink);
-$("more").addEventListener("click", () => {
-  $("more").setAttribute("aria-expanded", $("more").getAttribute("aria-expanded") !== "true");
-  showWeights();
-});
+$("download").addEventListener("click", download);
+for (const [id, show] of [["more", showWeights], ["more-shares", showShares], ["more-rows", showRows]]) {
+  $(id).addEventListener("click", () => {
+    $(id).setAttribute("aria-expanded", $(id).getAttribute("aria-expanded") !== "true");
+    show();
+  });
+}
 $("add").addEventListener("click", () => {
   $("list").value = `${$("list").value.trimEnd()}\n${state.word}`.trim();
   $("list").dispatchEvent(new Event("input"));
   $("list").focus();
 });
 document.addEventListener("click", (event) => {
-  const link = event.target.closest("a[data-word]");
-  if (!link || event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
+  if (event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
+  const target = event.target.closest("[data-word], [data-subword], [data-other]");
+  if (!target) return;
   event.preventDefault();
-  take("word", link.dataset.word);
+  const { word, subword, other } = target.dataset;
+  if (word) {
+    take("word", word);
+    showAll(BOXES.word.show);
+    $("search").scrollIntoView({ block: "nearest" });
+    $("summary").focus({ preventScroll: true }); // the link is gone
+  } else if (subword && explained) {
+    state.subword = subword;
+    showSubword();
+    $("subword").scrollIntoView({ block: "nearest" });
+  } else {
+    take("other", other);
+    showComparison();
+    $("compare-title").focus();
+    $("compare-title").scrollIntoView({ block: "center" });
+  }
   history.pushState(null, "", addressOf(state));
-  showAll(BOXES.word.show);
 });
 document.addEventListener("keydown", (event) => {
   if (event.key === "/" && !event.target.closest("input, textarea") && !event.ctrlKey && !event.metaKey && !event.altKey) {
@@ -439,7 +597,7 @@ async function start() {
     report("model", error);
     return;
   }
-  $("about").textContent = `${about.name}: ${about.words.toLocaleString("en")} words, ${about.dims} dimensions`;
+  $("about").textContent = `${about.name}: ${number(about.words)} words, ${about.dims} dimensions`;
   const kept = [...typed].map((id) => [id, $(id).value]);
   readAddress();
   for (const [id, value] of kept) take(id, value);

@@ -1,0 +1,5 @@
+"""The command line as `python -m pbos`."""
+
+from pbos.cli import main
+
+main()

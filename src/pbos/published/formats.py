@@ -1,0 +1,90 @@
+"""Readers of published vectors in formats of their own."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import tarfile
+from pathlib import Path
+from typing import IO, Any, NamedTuple, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from pbos.errors import MissingExtraError
+from pbos.vectors import WordVectors
+
+ZH_MARKUP = 15  # the most frequent rows of the Chinese table: "<doc", "url", "wikipedia", and one word
+NAVEC_MARKS = ("<unk>", "<pad>")
+
+
+class Content(NamedTuple):
+    """What a table contains: words, vectors, and counts if it has them."""
+
+    words: list[str]
+    vectors: npt.NDArray[Any]
+    counts: npt.NDArray[Any] | None = None
+
+
+def read_known(path: Path) -> Content:
+    """Read a file in a format that pbos knows: GloVe or word2vec."""
+    table = WordVectors.read(path)
+    return Content(table.words, table.vectors)
+
+
+def read_chinese(path: Path) -> Content:
+    """Read the Chinese table without the markup among its most frequent rows."""
+    words, vectors, _ = read_known(path)
+    kept = [row for row, word in enumerate(words) if row >= ZH_MARKUP or not word.isascii()]
+    return Content([words[row] for row in kept], vectors[kept])
+
+
+def read_wink(path: Path) -> Content:
+    """Read the JSON of wink: the words in order, and for each its vector, followed by its length and its row."""
+    content = json.loads(path.read_bytes())
+    dims, vectors = content["dimensions"], content["vectors"]
+    matrix = np.empty((len(content["words"]), dims), np.float32)
+    for row, word in enumerate(content["words"]):
+        matrix[row] = vectors[word][:dims]
+    return Content(content["words"], matrix)
+
+
+def read_navec(path: Path) -> Content:
+    """Read a Navec archive: a product-quantized table and its words with counts, which come out most frequent first.
+
+    vocab.bin, gzip: the number of words and their counts (uint32), then the words, one per line. pq.bin: the numbers
+    of vectors, dimensions, blocks and centroids (uint32), a centroid per vector and block (uint8), and the centroids.
+    """
+    with tarfile.open(path) as archive:
+        vocabulary, quantized = (cast(IO[bytes], archive.extractfile(name)).read() for name in ("vocab.bin", "pq.bin"))
+    vocabulary = gzip.decompress(vocabulary)
+    n_words = int(np.frombuffer(vocabulary, "<u4", 1)[0])
+    counts = np.frombuffer(vocabulary, "<u4", n_words, offset=4)
+    words = vocabulary[4 + 4 * n_words :].decode().split("\n")
+
+    n_vectors, dims, n_blocks, n_centroids = map(int, np.frombuffer(quantized, "<u4", 4))
+    chosen = np.frombuffer(quantized, np.uint8, n_vectors * n_blocks, offset=16).reshape(n_vectors, n_blocks)
+    centroids = np.frombuffer(quantized, "<f4", offset=16 + chosen.size).reshape(n_blocks, n_centroids, -1)
+
+    order = [row for row in np.argsort(-counts.astype(np.int64), kind="stable") if words[row] not in NAVEC_MARKS]
+    blocks = [centroids[block][chosen[order, block]] for block in range(n_blocks)]
+    return Content([words[row] for row in order], np.hstack(blocks).reshape(-1, dims), counts[order])
+
+
+def read_spacy(vectors: Path, key2row: Path, strings: Path) -> Content:
+    """Read a table of spaCy: rows are named by hashes of words. Of the words that share a row, the first is kept.
+
+    Rows of white space, invisible characters and U+FFFD, which stands for bad UTF-8, are left out.
+    """
+    try:
+        import srsly
+        from spacy.strings import StringStore
+    except ImportError:
+        raise MissingExtraError("a table of spaCy", "spacy") from None
+
+    store = StringStore(json.loads(strings.read_bytes()))
+    own: dict[int, int] = {}
+    for key, row in srsly.msgpack_loads(key2row.read_bytes()).items():
+        own.setdefault(row, key)  # the row was made for its first word; the others are merely similar
+    rows = [row for row in sorted(own) if store[own[row]].isprintable() and store[own[row]] != "\ufffd"]
+    return Content([store[own[row]] for row in rows], np.load(vectors, allow_pickle=False)[rows])

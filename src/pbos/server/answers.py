@@ -1,0 +1,108 @@
+"""What the page asks besides the methods of a model: about a subword, about two words, about a list of words."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pbos.arrays import FloatMatrix, row_lengths, unit_rows
+from pbos.model import Model, Neighbors
+from pbos.server.gate import stop_if_abandoned
+from pbos.settings import Spelling
+from pbos.text import BOUNDARIES, encode, mark, normalize
+
+SCANNED = 1 << 15  # words searched for a subword at a time
+
+
+def confidence_of(model: Model, words: list[str]) -> list[float | None]:
+    """Return the confidence of words; None for each if the model has none."""
+    return model.confidence(words).tolist() if model.has_confidence else [None] * len(words)
+
+
+def as_neighbors(found: Neighbors) -> list[dict[str, Any]]:
+    """Return neighbors as plain data."""
+    return [{"word": word, "cosine": cosine} for word, cosine in found]
+
+
+def about_subword(model: Model, subword: str, n: int) -> dict[str, Any]:
+    """Return which training words contain a subword, and which are nearest to its vector."""
+    (subword,) = normalize([subword], model.spelling.normalization)
+    sharing = words_with(model, subword)
+    vector = vectors_of(model, [subword])[0]
+    return {
+        "subword": subword,
+        "has_vector": bool(vector.any()),
+        "n_words": len(sharing),
+        "words": sharing[:n],
+        "neighbors": as_neighbors(model.neighbors(vector, n)) if vector.any() and len(model) else [],
+    }
+
+
+def words_with(model: Model, subword: str) -> list[str]:
+    """Return the training words that contain a subword, with its marks."""
+    letters = max(re.split(f"[{''.join(BOUNDARIES)}]", subword), key=len)  # what all these words contain
+    found: list[str] = []
+    for first in range(0, len(model), SCANNED):
+        stop_if_abandoned()
+        some = [word for word in model.words[first : first + SCANNED] if letters in word]
+        if not subword.isalnum():  # it may contain marks
+            some = [word for word, marked in zip(some, mark(some, model.spelling), strict=True) if subword in marked]
+        found += some
+    return found
+
+
+def vectors_of(model: Model, subwords: list[str]) -> FloatMatrix:
+    """Return the vectors of subwords, (n, dims); zeros for those that have none."""
+    rows = model.subwords.rows_of_whole_words(encode(subwords, Spelling("none")))
+    vectors = np.zeros((len(rows), model.dims), np.float32)
+    vectors[rows >= 0] = model.subword_vectors.rows(rows[rows >= 0]).to_float32()
+    return vectors
+
+
+def compared(model: Model, words: tuple[str, str]) -> dict[str, Any]:
+    """Return the cosine of two words and what each of their subwords contributes to it.
+
+    With u and v the vectors of the words, scaled to length 1, a subword's part of u contributes its product with v, and
+    its part of v the product with u. Each of these adds up to the cosine; the contribution is the mean of both.
+    """
+    vectors = model.embed(words)
+    units, lengths = unit_rows(vectors), np.maximum(row_lengths(vectors), np.finfo(np.float32).tiny)
+    weights = [dict(model.weights(word)) for word in words]
+    subwords = list(dict.fromkeys([*weights[0], *weights[1]]))
+    table = np.array([[some.get(subword, 0.0) for some in weights] for subword in subwords]).reshape(-1, 2)
+    parts: npt.NDArray[np.float64] = np.zeros(0)
+    if subwords:
+        parts = (table / lengths * (vectors_of(model, subwords) @ units[::-1].T)).mean(axis=1)
+    order = np.argsort(-parts, kind="stable").tolist()
+    return {
+        "words": described(model, list(words)),
+        "cosine": model.similarity(*words),
+        "subwords": [
+            {"subword": subwords[at], "weights": table[at].tolist(), "contribution": float(parts[at])} for at in order
+        ],
+    }
+
+
+def described(model: Model, words: list[str]) -> list[dict[str, Any]]:
+    """Return how each word is read and cut, and how far to trust its vector."""
+    columns = model.read_as(words), model.segment(words), model.coverage(words), confidence_of(model, words)
+    return [
+        {
+            "word": word,
+            "read_as": read_as,
+            "known": read_as in model.subwords.word_rows,
+            "confidence": confidence,
+            "coverage": coverage,
+            "pieces": best.pieces,
+        }
+        for word, read_as, (best, *_), coverage, confidence in zip(words, *columns, strict=True)
+    ]
+
+
+def table_rows(model: Model, words: list[str], n: int) -> list[dict[str, Any]]:
+    """Return a row of a table for each word, with its n nearest words."""
+    rows, near = described(model, words), model.neighbors(words, n)
+    return [{**row, "neighbors": as_neighbors(found)} for row, found in zip(rows, near, strict=True)]

@@ -1,0 +1,460 @@
+"""What the command line writes: files of every format, read by other libraries; models that are there; long strings."""
+
+import csv
+import gzip
+import io
+import json
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import pbos
+from pbos.cli.app import COMMANDS, MEASURES
+from pbos.cli.common import BATCH
+from pbos.errors import InputError, PbosWarning, warn
+
+WORDS = [*(f"high{number}low" for number in range(BATCH)), "naïve", "low"]  # more than a batch
+
+
+@pytest.fixture
+def model(tmp_path):
+    words = ["high", "higher", "low", "lower", "slow"]
+    vectors = np.random.default_rng(0).normal(size=(5, 7)).astype(np.float32)
+    pbos.train((words, vectors)).save(tmp_path / "m")
+    return pbos.load(tmp_path / "m")
+
+
+def read_gensim(path, binary=False):
+    found = pytest.importorskip("gensim.models").KeyedVectors.load_word2vec_format(path, binary=binary)
+    return found.index_to_key, found.vectors
+
+
+def read_kv(path):
+    found = pytest.importorskip("gensim.models").KeyedVectors.load(path)
+    return found.index_to_key, found.vectors
+
+
+def read_glove(path):
+    rows = [line.split(" ") for line in Path(path).read_text("utf-8").splitlines()]
+    return [row[0] for row in rows], np.array([row[1:] for row in rows], np.float32)
+
+
+def read_npz(path):
+    with np.load(path) as found:
+        return found["words"].tolist(), found["vectors"]
+
+
+def read_safetensors(path):
+    from safetensors.numpy import load_file
+
+    found = load_file(path)
+    return found["words"].tobytes().decode().split("\n"), found["vectors"]
+
+
+def read_json(path):
+    with (gzip.open if path.endswith("gz") else open)(path, "rt", encoding="utf-8") as lines:
+        rows = list(map(json.loads, lines))
+    return [row["word"] for row in rows], np.array([row["vector"] for row in rows], np.float32)
+
+
+def read_table(path):
+    from pyarrow import feather, parquet
+
+    found = (parquet if path.endswith("parquet") else feather).read_table(path)
+    return found["word"].to_pylist(), np.array(found["vector"].to_pylist(), np.float32)
+
+
+READERS = {
+    "out.vec": read_gensim,
+    "out.txt": read_gensim,
+    "out.vec.gz": read_gensim,
+    "out.vec.bz2": read_gensim,
+    "out.bin": lambda path: read_gensim(path, binary=True),
+    "out.bin.gz": lambda path: read_gensim(path, binary=True),
+    "out.glove": read_glove,
+    "out.npz": read_npz,
+    "out.kv": read_kv,
+    "out.safetensors": read_safetensors,
+    "out.json": read_json,
+    "out.jsonl.gz": read_json,
+    "out.npy": lambda path: (WORDS, np.load(path)),
+    "out.parquet": read_table,
+    "out.feather": read_table,
+}
+NO_WORD_VECTORS = ("out.npy", "out.parquet", "out.feather", "out.json", "out.jsonl.gz")
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_the_suffix_chooses_the_format(run, model, tmp_path, name):
+    """Every float32 comes back as it was."""
+    if name.endswith(("parquet", "feather")):
+        pytest.importorskip("pyarrow")
+    if name.endswith("kv"):
+        pytest.importorskip("gensim")
+    (tmp_path / "words.txt").write_text("\n".join(WORDS), encoding="utf-8")
+    assert run("embed", "-m", "m", "-i", "words.txt", "-o", name) == (0, "", "")
+    words, vectors = READERS[name](str(tmp_path / name))
+    assert words == WORDS
+    assert vectors.dtype == np.float32
+    assert np.array_equal(vectors, model.embed(WORDS))
+    if name not in NO_WORD_VECTORS:
+        assert np.array_equal(pbos.WordVectors.read(name).vectors, vectors)
+
+
+def test_text_and_json_on_stdout_have_all_digits(run, model):
+    assert run("embed", "-m", "m", "low")[1] == "low " + " ".join(f"{x:.9g}" for x in model["low"]) + "\n"
+    found = json.loads(run("embed", "-m", "m", "low", "--json")[1])["vector"]
+    assert np.array_equal(np.array(found, np.float32), model["low"])
+
+
+@pytest.mark.parametrize("name", ["out.vec", "out.bin", "out.pipe"])
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_pipes(run, model, tmp_path, name):
+    """Text without a header, unless the suffix says something else."""
+    os.mkfifo(tmp_path / name)
+    read: list[bytes] = []
+    reader = threading.Thread(target=lambda: read.append((tmp_path / name).read_bytes()))
+    reader.start()
+    assert run("embed", "-m", "m", "low", "high", "-o", name)[0] == 0
+    reader.join()
+    (tmp_path / "read").write_bytes(read[0])
+    vectors = pbos.WordVectors.read("read")
+    assert vectors.words == ["low", "high"]
+    assert np.array_equal(vectors.vectors, model.embed(["low", "high"]))
+    assert (read[0].split(b"\n")[0].split() == [b"2", b"7"]) == (name != "out.pipe")
+
+
+def test_vectors_of_no_words(run, model, tmp_path):
+    for name in READERS:
+        if not name.endswith(("parquet", "feather", "kv")):
+            assert run("embed", "-m", "m", "-o", name, stdin="")[0] == 0
+    assert np.load("out.npy").shape == (0, 7)
+    assert pbos.WordVectors.read("out.vec").words == pbos.WordVectors.read("out.npz").words == []
+
+
+# -- tables ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["words.csv", "words.tsv", "words.csv.gz"])
+def test_csv_is_a_table(run, model, tmp_path, name):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    rows = [["word", "count"], ["low", "1"], ["null", "2"], ["", "3"], ["1984", ""], ["new, york", "5"]]
+    text = io.StringIO()
+    csv.writer(text, delimiter="\t" if "tsv" in name else ",", lineterminator="\n").writerows(rows)
+    data = text.getvalue().encode("utf-8-sig")
+    (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith("gz") else data)
+    embed = ["embed", "-m", "m", "-i", name]
+    code, _, err = run(*embed, "--column", "word", "-o", "out.parquet")
+    assert (code, err.splitlines()) == (
+        0,
+        [
+            "pbos: warning: 1 missing word was given null",
+            "pbos: warning: 1 word has no subword with a vector and got zeros: 1984",
+        ],
+    )
+    table = parquet.read_table("out.parquet")
+    words = [word for word, _ in rows[1:]]
+    assert [table["word"].to_pylist(), table["count"].to_pylist()] == [words, [count for _, count in rows[1:]]]
+    found = [vector and np.float32(vector) for vector in table["vector"].to_pylist()]
+    assert found[2] is None
+    assert np.array_equal(found[4], model["new, york"])
+    _, out, _ = run(*embed, "--json")  # `word` is the default
+    assert [json.loads(line)["word"] for line in out.splitlines()] == [word for word in words if word]
+    assert run("segment", "-m", "m", "-i", name)[1].split("\t")[0] == "low"
+    (tmp_path / "v.glove").write_text("low 1 2\nnull 1 1\nhigh 2 3\n")
+    assert run("complete", "v.glove", name, "-o", "v.npz")[0] == 0
+    assert pbos.WordVectors.read("v.npz").words[3:] == ["new, york"]
+    code, _, err = run(*embed, "--column", "token")
+    choice = "choose one of its columns: word (string), count (string)"
+    assert (code, err) == (2, f'pbos: {name} has 0 columns of strings named "token"; {choice}\n')
+
+
+def test_a_bad_row_of_csv_does_not_stop_a_run(run, model, tmp_path):
+    pytest.importorskip("pyarrow")
+    (tmp_path / "words.csv").write_text("word,n\nlow,1\nhigh\nslow,2,3\nhigher,4\n")
+    with pytest.warns(PbosWarning, match=r"words.csv, line 3: 2 rows do not have 2 columns; the word is missing"):
+        code, out, err = run("embed", "-m", "m", "-i", "words.csv")
+    assert (code, [line.split()[0] for line in out.splitlines()]) == (0, ["low", "higher"])
+    assert err == "pbos: warning: 2 missing words were left out (first: words.csv, row 2)\n"
+    with pytest.warns(PbosWarning, match="2 rows"):
+        assert run("embed", "-m", "m", "-i", "words.csv", "-o", "out.npy")[0] == 0
+    rows = np.load("out.npy")  # a row for each line
+    assert np.array_equal(rows[[0, 3]], model.embed(["low", "higher"]))
+    assert not rows[1:3].any()
+    with pytest.warns(PbosWarning, match="2 rows"):
+        assert run("embed", "-m", "m", "-i", "words.csv", "-o", "out.parquet")[0] == 0
+    from pyarrow import parquet
+
+    assert parquet.read_table("out.parquet")["n"].to_pylist() == ["1", None, None, "4"]
+
+
+def test_a_list_without_a_header_is_not_taken_for_a_table(run, model, tmp_path):
+    pytest.importorskip("pyarrow")
+    (tmp_path / "words.csv").write_text("high\nlow\n")
+    code, _, err = run("embed", "-m", "m", "-i", "words.csv")
+    assert code == 2
+    choice = 'choose one of its columns: high (string), name it "word", or name a plain list of words .txt'
+    assert err == f'pbos: words.csv has 0 columns of strings named "word"; {choice}\n'
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs the list of threads")
+def test_reading_csv_starts_no_threads(tmp_path):
+    """One that was alive at the end, after an error, sometimes aborted the process."""
+    pytest.importorskip("pyarrow")
+    (tmp_path / "words.csv").write_text("name,n\nfoo,1\n")
+    code = """
+import os
+from pbos.adapters.arrow import open_table
+
+before = len(os.listdir("/proc/self/task"))
+with open_table("words.csv") as table:
+    batch = next(table.batches)
+    print(batch.num_rows, len(os.listdir("/proc/self/task")) - before)
+"""
+    assert subprocess.check_output([sys.executable, "-c", code], cwd=tmp_path, text=True) == "1 0\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [("words.CSV", b"n,word\n1,low\n2,high\n"), ("words.Tsv", b"n\tword\n1\tlow\n2\thigh\n")],
+)
+def test_the_case_of_a_suffix_does_not_matter(run, model, tmp_path, name, data):
+    pytest.importorskip("pyarrow")
+    (tmp_path / name).write_bytes(data)
+    (tmp_path / f"{name}.GZ").write_bytes(gzip.compress(data))
+    for source in (name, f"{name}.GZ"):
+        assert run("embed", "-m", "m", "-i", source, "-o", "out.VEC.GZ") == (0, "", "")
+        assert gzip.decompress((tmp_path / "out.VEC.GZ").read_bytes()).split()[:2] == [b"2", b"7"]
+        assert pbos.WordVectors.read("out.VEC.GZ").words == ["low", "high"]
+
+
+def test_counts_are_tables_of_words(run, model, tmp_path):
+    pytest.importorskip("pyarrow")
+    (tmp_path / "text.txt").write_text("low high low\n")
+    for name in ("c.tsv", "c.csv.gz"):
+        assert run("count", "text.txt", "-o", name)[0] == 0
+        assert run("embed", "-m", "m", "-i", name, "-o", "out.vec") == (0, "", "")
+        assert pbos.WordVectors.read("out.vec").words == ["low", "high"]
+
+
+def test_odd_cells_of_csv(run, model, tmp_path):
+    pytest.importorskip("pyarrow")
+    path, long = tmp_path / "words.csv", "low" * 1_000_000
+    path.write_text(f'word,text\nlow,{long}\n\nhigh,"a\nb"\n')
+    assert run("embed", "-m", "m", "-i", "words.csv", "-o", "out.parquet") == (0, "", "")
+    from pyarrow import parquet
+
+    assert parquet.read_table("out.parquet")["text"].to_pylist() == [long, "a\nb"]
+    path.write_text("word,n\n")
+    assert run("embed", "-m", "m", "-i", "words.csv", "-o", "out.parquet") == (0, "", "")
+    assert parquet.read_table("out.parquet").num_rows == 0
+    path.write_bytes(b"word,n\nlow,1\nna\xefve,2\n")
+    with pytest.warns(PbosWarning, match=r"words.csv, line 3: 1 line is not UTF-8; U\+FFFD replaces the bad bytes"):
+        assert run("embed", "-m", "m", "-i", "words.csv", "-o", "out.npz")[0] == 0
+    assert read_npz("out.npz")[0] == ["low", "na\ufffdve"]
+    path.write_text('word,n\nlow,1\n"high,2\nslow,3\n')
+    code, _, err = run("embed", "-m", "m", "-i", "words.csv")
+    assert (code, err) == (2, "pbos: words.csv, line 3: a quote is not closed; close it, or write it twice\n")
+    path.write_text("")
+    code, _, err = run("embed", "-m", "m", "-i", "words.csv")
+    assert (code, err) == (2, "pbos: words.csv is empty; expected a line with the names of columns\n")
+
+
+def test_words_that_a_format_cannot_hold_are_left_out(run, model, tmp_path):
+    pytest.importorskip("pyarrow")
+    (tmp_path / "words.csv").write_text('word\nlow\n"high\nslow"\nhigh low\nhigh\n')
+    embed = ["embed", "-m", "m", "-i", "words.csv"]
+    with pytest.warns(PbosWarning, match=r"1 word cannot be written as text, left out \(first: 'high\\nslow'\)"):
+        _, out, _ = run(*embed)
+    assert [line.rsplit(" ", 7)[0] for line in out.splitlines()] == ["low", "high low", "high"]
+    with pytest.warns(PbosWarning, match="2 words cannot be written as word2vec-binary, left out"):
+        assert run(*embed, "-o", "out.bin")[0] == 0
+    words, vectors = READERS["out.bin"]("out.bin")
+    assert words == ["low", "high"]
+    assert np.array_equal(vectors, model.embed(words))
+    with pytest.warns(PbosWarning) as warnings:
+        assert run(*embed, "-o", "out.vec")[0] == 0
+    assert [str(one.message).partition(" (")[0] for one in warnings] == [
+        "1 word cannot be written as word2vec, left out",
+        "1 word with a space, which gensim does not read in this format",
+    ]
+    assert pbos.WordVectors.read("out.vec").words == ["low", "high low", "high"]
+    words = [json.loads(line)["word"] for line in run(*embed, "--json")[1].splitlines()]
+    assert words == ["low", "high\nslow", "high low", "high"]
+
+
+def test_joined_files_have_byte_order_marks_inside(run, model, tmp_path):
+    (tmp_path / "words.txt").write_bytes("\ufefflow\n\ufeffhigh\n".encode())
+    assert run("embed", "-m", "m", "-i", "words.txt", "-o", "out.vec") == (0, "", "")
+    assert pbos.WordVectors.read("out.vec").words == ["low", "high"]
+
+
+def test_a_bad_pair_does_not_stop_a_run(run, model, tmp_path):
+    (tmp_path / "pairs.txt").write_text("low\thigh\nhigh\t\n\nlow\tlow\n")
+    code, out, err = run("similarity", "-m", "m", "-i", "pairs.txt")
+    assert (code, [line.split("\t")[:2] for line in out.splitlines()]) == (0, [["low", "high"], ["low", "low"]])
+    assert err == "pbos: warning: 2 missing words were left out (first: pairs.txt, line 2)\n"
+
+
+# -- models that are there ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "command", ["train v.vec -o old", "compress -m m --dtype int8 -o old", "learn text.txt --dims 2 -o old"]
+)
+def test_a_model_is_replaced_only_by_force(run, model, tmp_path, command):
+    (tmp_path / "v.vec").write_text("2 1\nlow 1\nhigh 2\n")
+    (tmp_path / "text.txt").write_text("high low high low\n" * 9)
+    model.save(tmp_path / "old")
+    names = sorted(path.name for path in tmp_path.iterdir())
+    code, out, err = run(*command.split())
+    assert (code, out) == (2, "")
+    assert err == "pbos: old has a model already; replace it with --force, or choose another folder\n"
+    assert pbos.load("old").config() == model.config()
+    assert sorted(path.name for path in tmp_path.iterdir()) == names
+    assert run(*command.split(), "--force")[0] == 0
+    assert pbos.load("old").config() != model.config()
+
+
+def test_an_interrupted_job_goes_on(run, model, tmp_path, monkeypatch):
+    """Also if the model is there: the job was interrupted after saving it, or replaces another one."""
+    from pbos.planning import Plan
+
+    monkeypatch.setattr(Plan, "in_memory", 1 << 50)  # as if the job were large
+    (tmp_path / "v.vec").write_text("3 1\nlow 1\nhigh 2\nlower 3\n")
+    train = ["train", "v.vec", "--memory", "1G", "-o", "new"]
+    with monkeypatch.context() as patch:
+        patch.setattr("pbos.training.write_model", lambda *_: sys.exit(9))
+        assert run(*train)[0] == 9
+    assert (tmp_path / "new.parts").is_dir()
+    model.save("new")
+    assert run(*train)[0] == 0
+    assert len(pbos.load("new")) == 3
+    assert not (tmp_path / "new.parts").exists()
+    assert run(*train)[0] == 2
+
+
+@pytest.mark.parametrize(
+    "command", ["train v.vec --memory 1G --parts empty -o m", "learn t.txt --dims 2 --resume -o m"]
+)
+def test_a_job_that_has_nothing_to_go_on_with_replaces_no_model(run, model, tmp_path, command):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "v.vec").write_text("2 1\nlow 1\nhigh 2\n")
+    (tmp_path / "t.txt").write_text("high low high low\n" * 9)
+    code, _, err = run(*command.split())
+    assert (code, err) == (2, "pbos: m has a model already; replace it with --force, or choose another folder\n")
+
+
+def test_co_occurrences_that_were_asked_for_stay(run, tmp_path):
+    (tmp_path / "t.txt").write_text("high low high low\n" * 9)
+    learn = ["learn", "t.txt", "--dims", "2", "-o", "new"]
+    assert run(*learn, "--cooccurrences", "new.cooccurrences")[0] == 0
+    assert run(*learn, "--force", "--resume")[0] == 0
+    assert (tmp_path / "new.cooccurrences").is_dir() and not list(tmp_path.glob("new.counting*"))
+
+
+def test_models_that_come_with_pbos_in_every_command(run):
+    for command in ("segment", "explain", "embed", "neighbors"):
+        code, out, err = run(command, "-m", "russian", "кошечка")
+        assert code == 0 and "кошеч" in out, err
+
+
+# -- long strings ------------------------------------------------------------------------------------------------------
+
+
+def test_no_message_echoes_a_long_string(run, model, tmp_path):
+    long = "pneumono" * 12_500
+    (tmp_path / "long.txt").write_text("Ж" * 100_000, encoding="utf-8")
+    (tmp_path / "spaces.txt").write_text("a " * 50_000)
+    commands = [
+        ["embed", "-m", "m", "-i", "long.txt", "-o", "out.npy"],
+        ["embed", "-m", long, "x"],
+        ["embed", "-o", long, "x"],
+        ["embed", "-o", f"x.{long}", "x"],
+        ["similarity", "-m", "m", "-i", "spaces.txt"],
+        ["info", long],
+        [long],
+        ["info", f"--{long}"],
+        ["train", "x", "-o", "y", "--solver", long],
+        ["train", long, "-o", "y"],
+        ["eval", "similarity", long],
+    ]
+    for command in commands:
+        _, out, err = run(*command)
+        assert out == ""
+        assert 10 < len(err) < 3000, command
+    with pytest.raises(InputError) as error:
+        model.embed([long + "\ud800"])
+    assert len(str(error.value)) < 1000
+    assert str(error.value).endswith("drop the word")
+    with pytest.warns(PbosWarning) as warnings:
+        warn(long)
+    assert len(str(warnings[0].message)) < 1000
+
+
+# -- a new user --------------------------------------------------------------------------------------------------------
+
+
+def test_python_m_pbos():
+    command = [sys.executable, "-m", "pbos", "--version"]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == f"pbos {pbos.__version__}\n"
+
+
+def test_a_model_as_an_argument_gets_a_hint(run):
+    for command in ("info", "serve", "compress -o x"):
+        code, _, err = run(*command.split(), "my-model")
+        assert code == 2
+        assert err.endswith("(my-model). Choose a model with -m\n")
+
+
+def test_summaries_are_whole_and_fit_a_line(run, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    for group, commands in (([], COMMANDS), (["eval"], MEASURES)):
+        _, out, _ = run(*group, "--help")
+        listed = out.partition("Commands:\n")[2].splitlines()
+        for command in commands:
+            line = next(line for line in listed if line.split()[0] == command.__name__)
+            assert line.endswith(".") and not line.endswith("...")
+            assert command.__doc__.startswith(line.split(maxsplit=1)[1])
+
+
+def test_shells_complete_commands_and_options():
+    def complete(line):
+        at = str(line.count(" "))
+        asked = {"_PBOS_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": at}
+        command = [sys.executable, "-m", "pbos"]
+        done = subprocess.run(command, env={**os.environ, **asked}, capture_output=True, text=True, check=False)
+        return done.stdout.split()
+
+    assert complete("pbos com") == ["complete", "compress", "compile"]
+    assert complete("pbos train --mem") == ["--memory"]
+    assert complete("pbos train --solver ") == ["ridge", "sgd"]
+
+
+def test_every_command_that_prints_results_has_json(run):
+    silent = {"train", "count", "learn", "complete", "compress", "convert", "serve"}
+    for group, commands in (([], COMMANDS), (["eval"], MEASURES)):
+        for command in commands:
+            _, out, _ = run(*group, command.__name__, "--help")
+            assert ("--json" in out) == (bool(group) or command.__name__ not in silent)
+
+
+def test_vectors_are_not_scored_as_pairs(run, model, tmp_path):
+    pytest.importorskip("scipy")
+    vectors = pbos.WordVectors(["low", "high", "slow"], np.eye(3) + 0.5)
+    for name in ("v.glove", "v.vec", "v.bin", "v.npz"):
+        vectors.write(tmp_path / name)
+        code, out, err = run("eval", "similarity", "-m", "m", name)
+        assert (code, out) == (2, "")
+        assert err.startswith(f"pbos: {name}: these look like word vectors, not pairs of words and their scores; ")
+
+
+def test_published_vectors_are_not_downloaded_for_a_model_that_cannot_be_saved(run, model, tmp_path):
+    code, out, err = run("get", "glove-6b-100d", "-o", "m")
+    assert (code, out) == (2, "")
+    assert err == "pbos: m has a model already; replace it with --force, or choose another folder\n"
