@@ -152,6 +152,16 @@ def small_morphemes() -> dict[str, list[str]]:
     return {line.replace(" ", ""): line.split() for line in lines}
 
 
+@pytest.fixture(scope="module")
+def client():
+    """Dask's client of two worker processes on this machine."""
+    from pbos import cluster
+
+    with pytest.MonkeyPatch.context() as patch, cluster.started(n_workers=2) as client:
+        patch.setattr(cluster, "PATIENCE", 300)  # tests kill all workers, and a busy machine is slow to start others
+        yield client
+
+
 @pytest.fixture
 def run(capfd, monkeypatch, tmp_path):
     """Run a command in an empty folder; return its exit code, stdout and stderr."""
