@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 import pbos
 from pbos.cli import main
@@ -152,6 +152,16 @@ def small_morphemes() -> dict[str, list[str]]:
     return {line.replace(" ", ""): line.split() for line in lines}
 
 
+@pytest.fixture(scope="module")
+def client():
+    """Dask's client of two worker processes on this machine."""
+    from pbos import cluster
+
+    with pytest.MonkeyPatch.context() as patch, cluster.started(n_workers=2) as client:
+        patch.setattr(cluster, "PATIENCE", 300)  # tests kill all workers, and a busy machine is slow to start others
+        yield client
+
+
 @pytest.fixture
 def run(capfd, monkeypatch, tmp_path):
     """Run a command in an empty folder; return its exit code, stdout and stderr."""
@@ -202,7 +212,9 @@ def pytest_unconfigure():
     atexit.unregister(gc.freeze)
 
 
-# A first call may compile a kernel, so no example has a deadline; the profile "thorough" is for hunting.
-settings.register_profile("default", deadline=None, max_examples=100)
-settings.register_profile("thorough", deadline=None, max_examples=5000)
+# A first call may compile a kernel, and a busy machine is slow, so no example has a deadline. Examples are always the
+# same: a test fails because of a change, not of bad luck. The profile "thorough" hunts with new ones.
+PATIENT = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("default", **PATIENT, derandomize=True, max_examples=100)
+settings.register_profile("thorough", **PATIENT, max_examples=5000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))

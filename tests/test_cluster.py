@@ -18,13 +18,6 @@ from pbos.errors import ClusterError, InputError, MissingExtraError, PbosError
 from pbos.pools import Threads, pool_of
 
 
-@pytest.fixture(scope="module")
-def client():
-    """The client of two worker processes."""
-    with cluster.started(n_workers=2) as client:
-        yield client
-
-
 @pytest.fixture
 def local(client):
     return client.cluster
@@ -76,10 +69,25 @@ def no_such_file(number):
     open("/no/such/file")  # noqa: PTH123
 
 
-def slow(folder, number):
-    (folder / str(number)).touch()
+def slow(number):
     time.sleep(0.02)
     return number
+
+
+def held(folder, number):
+    """Note that the part has begun; all but the first one to do so wait until they are let go."""
+    (folder / str(number)).touch()
+    if not first_time(folder / "first"):
+        wait_for((folder / "go").exists)
+    return number
+
+
+def wait_for(condition, seconds=300):
+    """Wait until something is so; fail if it takes too long even for a busy machine."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.05)
 
 
 # -- results -----------------------------------------------------------------------------------------------------------
@@ -116,8 +124,15 @@ def test_a_local_cluster_is_started_and_ended():
     with connect("local") as pool:
         (pid,) = set(pool.map("pid", lambda _: os.getpid(), [1]))
         assert pid != os.getpid()
-    with pytest.raises(ProcessLookupError):
+    wait_for(lambda: not is_there(pid))
+
+
+def is_there(pid):
+    try:
         os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 # -- losses ------------------------------------------------------------------------------------------------------------
@@ -130,7 +145,7 @@ def test_a_part_runs_again(workers, tmp_path, part):
     assert (tmp_path / "marker").exists()
 
 
-def test_workers_come_and_go(local, workers, tmp_path):
+def test_workers_come_and_go(client, local, workers):
     done = []
 
     def on_done(number):
@@ -138,11 +153,17 @@ def test_workers_come_and_go(local, workers, tmp_path):
         if len(done) in (3, 30):
             local.scale(3 if len(done) == 3 else 2)
 
-    assert workers.map("slow", functools.partial(slow, tmp_path), range(100), on_done) == list(range(100))
+    assert workers.map("slow", slow, range(100), on_done) == list(range(100))
+    # Later tests need workers that stay: those that run are those wanted, and the scheduler knows no others.
+    wait_for(lambda: local.workers.keys() == local.worker_spec.keys() and len(known_to(client)) == 2)
+
+
+def known_to(client):
+    return client.scheduler_info()["workers"]
 
 
 def test_results_that_are_lost_with_their_workers_are_made_again(client, workers):
-    pids = list(client.run(os.getpid).values())
+    pids = list(client.run(os.getpid, on_error="ignore").values())  # not of a worker that is just leaving
 
     def on_done(result):
         if pids:
@@ -165,9 +186,9 @@ def test_an_interruption_cancels_what_has_not_begun(client, workers, tmp_path):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        workers.map("slow", functools.partial(slow, tmp_path), range(200), on_done)
-    while any(client.processing().values()):
-        time.sleep(0.1)
+        workers.map("held", functools.partial(held, tmp_path), range(200), on_done)
+    (tmp_path / "go").touch()
+    wait_for(lambda: not any(client.processing().values()))
     assert len(list(tmp_path.iterdir())) < 100
 
 
@@ -211,12 +232,15 @@ def test_workers_with_another_pbos_are_refused(client, monkeypatch, found, what)
 
 
 def test_no_scheduler_and_no_workers(monkeypatch, capfd):
+    with monkeypatch.context() as patch:
+        wait = Client.wait_for_workers
+        patch.setattr(Client, "wait_for_workers", lambda self, number, timeout: wait(self, number, timeout=0.3))
+        none = pytest.raises(ClusterError, match=r"the scheduler at \S+ has no workers; start some with: dask worker")
+        with LocalCluster(n_workers=0, dashboard_address="127.0.0.1:0") as empty, none:
+            connect(empty.scheduler_address).__enter__()
     monkeypatch.setattr(cluster, "PATIENCE", 0.3)
     for address in ("tcp://127.0.0.1:1", "nonsense:::"):
         with pytest.raises(ClusterError, match=f"no Dask scheduler answers at {address} .*; start one, or use local"):
             connect(address).__enter__()
         assert not [kept for kept in gc.get_objects() if isinstance(kept, Client) and kept.status == "connecting"]
-    none = pytest.raises(ClusterError, match=r"the scheduler at \S+ has no workers; start some with: dask worker")
-    with LocalCluster(n_workers=0, dashboard_address="127.0.0.1:0") as empty, none:
-        connect(empty.scheduler_address).__enter__()
     assert capfd.readouterr().err == ""

@@ -11,7 +11,6 @@ import pytest
 import samples
 
 import pbos
-from pbos import cluster
 from pbos.cluster import Workers
 from pbos.errors import ClusterError
 from pbos.workspace import Workspace
@@ -25,12 +24,6 @@ STAGES = {
     "merge-subwords",
     "solve-dimensions",
 }
-
-
-@pytest.fixture(scope="module")
-def client():
-    with cluster.started(n_workers=2) as client:
-        yield client
 
 
 @pytest.fixture(scope="module")

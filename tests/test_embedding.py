@@ -2,9 +2,9 @@
 
 import functools
 import gzip
+import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -27,13 +27,6 @@ from pbos.embedding import Embedded, embed_files, embed_part, name_of
 from pbos.errors import FormatError, InputError, ModelError
 
 ROOT = Path(__file__).parents[1]
-
-
-@pytest.fixture(scope="module")
-def client():
-    """A cluster of two worker processes."""
-    with cluster.started(n_workers=2) as client:
-        yield client
 
 
 @pytest.fixture(scope="module")
@@ -223,8 +216,9 @@ def test_a_worker_is_killed(inputs, client, model, tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def start():
+def start(tmp_path_factory, monkeypatch):
     """Start a scheduler and a worker as processes of their own."""
+    monkeypatch.setattr(cluster, "PATIENCE", 300)  # a busy machine is slow to start them
     started = []
 
     def run(*arguments):
@@ -235,12 +229,14 @@ def start():
         return started[-1].pid
 
     def start():
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
-        pid = run("scheduler", "--host", address)
-        run("worker", address, "--nthreads", 1, "--no-nanny")
-        return address, pid
+        file = tmp_path_factory.mktemp("scheduler") / "scheduler.json"
+        pid = run("scheduler", "--host", "127.0.0.1", "--port", 0, "--scheduler-file", file)
+        run("worker", "--scheduler-file", file, "--nthreads", 1, "--no-nanny")
+        while started[-2].poll() is None:
+            with suppress(FileNotFoundError, json.JSONDecodeError):  # not there yet, or not whole
+                return json.loads(file.read_text())["address"], pid
+            time.sleep(0.05)
+        raise AssertionError("the scheduler ended")
 
     yield start
     for process in started:

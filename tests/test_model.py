@@ -8,6 +8,7 @@ import os
 import pickle
 import subprocess
 import sys
+import time
 import unicodedata
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -19,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pbos
-from pbos import InputError
+from pbos import InputError, subwords
 from pbos.kernels.compose import compose
 from pbos.model import Model, at_least, nearest
 from pbos.subword_vectors import SubwordVectors
@@ -584,16 +585,36 @@ def test_other_processes(small, method):
             assert np.array_equal(vector, small["abcab"])
 
 
-def test_embedding_releases_the_gil(small, vectors):
-    """While a long call runs in another thread, this one keeps counting."""
-    words = vectors.words * 200
+def test_embedding_releases_the_gil(small, vectors, monkeypatch):
+    """This thread runs while a kernel runs in another one, though Python does not make them take turns."""
+    words = [one + other for one in vectors.words[:100] for other in vectors.words]
     small.embed(words[:10])
-    with ThreadPoolExecutor(1) as pool:
-        call = pool.submit(small.embed, words, threads=1)
-        counted = 0
-        while not call.done():
-            counted += 1
-    assert counted > 1000
+    embed_words, running, seen = subwords.embed_words, False, False
+
+    def watched(*arguments):
+        nonlocal running
+        running = True
+        embed_words(*arguments)
+        running = False
+
+    def embed():
+        for _ in range(100):  # on a busy machine this thread may miss some
+            if not seen:
+                small.embed(words, threads=1)
+
+    monkeypatch.setattr(subwords, "embed_words", watched)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1000)
+    try:
+        with ThreadPoolExecutor(1) as pool:
+            call = pool.submit(embed)
+            while not call.done():
+                time.sleep(0)  # lets the other thread run
+                seen = seen or running
+            call.result()
+    finally:
+        sys.setswitchinterval(interval)
+    assert seen
 
 
 @pytest.mark.parametrize("model", ["default", "pbos"], indirect=True)

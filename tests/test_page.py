@@ -20,6 +20,8 @@ import pbos
 from pbos.text import pack_strings
 
 sync_api = pytest.importorskip("playwright.sync_api")
+PATIENCE = 60_000  # milliseconds, for busy machines
+sync_api.expect.set_options(timeout=PATIENCE)
 ARABIC = "والمسلمون"
 LONG = "pneumonoultramicroscopicsilicovolcanoconiosis"
 
@@ -70,7 +72,7 @@ def visit(browser):
     def visit(address, before=lambda page: None, **options):
         context = browser.new_context(**options)
         contexts.append(context)
-        context.set_default_timeout(60_000)  # for busy machines
+        context.set_default_timeout(PATIENCE)
         page = context.new_page()
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("console", lambda message: message.type == "error" and complaints.append(message.text))
@@ -103,10 +105,16 @@ def word_box(page):
     return page.get_by_role("textbox", name="Type any word")
 
 
+def settle(page):
+    """Wait until the server has answered all that the page has asked."""
+    page.locator("main[aria-busy=false]").wait_for()
+
+
 def drawing(page, word):
-    """Wait for the drawing of a word and return it."""
+    """Wait for the drawing of a word, and for all that is shown with it; return the drawing."""
     picture = page.get_by_role("img", name=f"Segmentations of {word}:")
     picture.wait_for()
+    settle(page)
     return picture
 
 
@@ -187,6 +195,8 @@ def test_text_typed_before_the_server_responds_is_kept(visit, url):
     page = visit(f"{url}/?other=queen", before=lambda page: page.route("**/model", lambda route: held.append(route)))
     word_box(page).fill("kingly")
     page.wait_for_timeout(300)  # longer than the page waits for the next key
+    while not held:  # until the page has asked
+        page.wait_for_timeout(10)
     held[0].continue_()
     drawing(page, "kingly")
     page.wait_for_url("**/?word=kingly&other=queen")
@@ -340,7 +350,7 @@ LATE_SUBWORD = """const get = fetch; window.fetch = async (path, ...rest) => {
 def everything(page):
     page.locator("#cosine").filter(has_text=re.compile(r"\d")).wait_for()
     page.locator("#map svg").wait_for()
-    page.locator("main[aria-busy=false]").wait_for()  # the subword and the table come after the word
+    settle(page)
     shown = page.locator("#summary, #results, #cosine, #map, #list").all_inner_texts()
     return shown, [page.locator(f"#{box}").input_value() for box in ("word", "other", "list")]
 
@@ -382,27 +392,28 @@ def test_a_word_that_is_too_long(visit, url):
 
 
 def test_a_server_that_stops_and_comes_back(visit):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    with served("--port", port) as (_, url):
-        page = visit(url)
-        drawing(page, "unfriendliest")
-    word_box(page).fill("higher")
-    page.get_by_role("alert").get_by_text("The server does not respond. Is pbos serve still running?").wait_for()
-    with served("--port", port):
-        drawing(page, "higher")  # without any input
-        page.get_by_role("alert").wait_for(state="hidden")
+    with socket.socket() as kept:  # it does not listen, but keeps the port free for the second server
+        kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        kept.bind(("127.0.0.1", 0))
+        port = kept.getsockname()[1]
+        with served("--port", port) as (_, url):
+            page = visit(url)
+            drawing(page, "unfriendliest")
+        word_box(page).fill("higher")
+        page.get_by_role("alert").get_by_text("The server does not respond. Is pbos serve still running?").wait_for()
+        with served("--port", port):
+            drawing(page, "higher")  # without any input
+            page.get_by_role("alert").wait_for(state="hidden")
 
 
 def test_a_server_with_a_token(visit):
     with served("--port", 0, "--token", "open+sesame") as (_, url):
         page = visit(f"{url}/?word=higher#token=open%2Bsesame")
-        sync_api.expect(page.locator("#coverage")).to_have_text("100%", timeout=60_000)
+        sync_api.expect(page.locator("#coverage")).to_have_text("100%")
         assert "token" not in page.url  # so that copied links do not contain it
         page.goto(f"{url}/docs")
         page.get_by_role("button", name="Try it: GET /model").click()
-        sync_api.expect(page.get_by_text("200 application/json")).to_be_visible(timeout=60_000)
+        sync_api.expect(page.get_by_text("200 application/json")).to_be_visible()
 
 
 def test_words_in_scripts_the_model_does_not_know(visit, url):
@@ -495,6 +506,7 @@ def test_a_narrow_window_does_not_scroll_sideways(visit, url, width):
         word_box(page).fill(word)
         drawing(page, word)
         page.get_by_role("textbox", name="Another word").fill(word)
+        sync_api.expect(page.locator("#in-second")).to_have_text(word)
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         left, right = page.eval_on_selector(
             "#lattice svg", "e => [e.getBoundingClientRect().left, e.getBoundingClientRect().right]"
@@ -540,6 +552,7 @@ def test_light_and_dark_mode_are_readable(visit, url, scheme):
 
 def check_accessibility(page, axe):
     """Fail if axe-core finds a violation of WCAG 2.2, levels A and AA, or of its best practices."""
+    page.wait_for_function("document.getAnimations().length === 0")  # results that come late fade in
     page.evaluate(axe)
     tags = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
     options = {"runOnly": {"type": "tag", "values": tags}, "resultTypes": ["violations", "incomplete"]}
@@ -567,9 +580,11 @@ def test_axe_finds_nothing(visit, url, axe):
 def test_axe_finds_nothing_where_things_go_wrong_and_in_the_documentation(visit, url, axe):
     page = visit(f"{url}/?word=東京&other=שלום&map=")
     page.get_by_text("The model knows no subword").wait_for()
+    settle(page)
     check_accessibility(page, axe)
     word_box(page).fill("a" * 201)
     page.get_by_role("alert").wait_for()
+    settle(page)
     check_accessibility(page, axe)
     docs = visit(f"{url}/docs")
     docs.get_by_role("heading", name="POST /embed").wait_for()

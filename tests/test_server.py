@@ -11,7 +11,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 import zipfile
 from pathlib import Path
 
@@ -22,7 +21,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pbos
-from pbos.server import Limits, make_app
+from pbos.server import Limits, gate, make_app
 from pbos.server.answers import compared, vectors_of
 from pbos.server.app import short_digits
 from pbos.server.examples import words_to_try
@@ -510,8 +509,11 @@ def test_more_bytes_than_the_server_keeps(model):
     assert client.post("/segment", content=body[:24], headers={"Content-Type": "application/json"}).status_code == 200
 
 
-def asked(app, messages, path="/segment", headers=(), cancel_after=None):
-    """Return what an application sends for the messages that it receives; after the last, nothing more comes."""
+def asked(app, messages, path="/segment", headers=(), cancel_at=None):
+    """Return what an application sends for the messages that it receives; after the last, nothing more comes.
+
+    When the event `cancel_at` is set, the request is cancelled.
+    """
 
     async def ask():
         sent, left = [], list(messages)
@@ -525,8 +527,8 @@ def asked(app, messages, path="/segment", headers=(), cancel_after=None):
         scope = {"type": "http", "method": "POST", "path": path, "query_string": b"", "root_path": ""}
         scope["headers"] = [(b"content-type", b"application/json"), *headers]
         task = asyncio.create_task(app(scope, receive, send))
-        if cancel_after is not None:
-            await asyncio.sleep(cancel_after)
+        if cancel_at is not None:
+            await asyncio.to_thread(cancel_at.wait, 60)
             task.cancel()
         await task
         return sent
@@ -544,34 +546,44 @@ def test_a_body_that_does_not_end(model):
 
 
 class Counting(pbos.Model):
-    """A model that counts the words it segments; each call waits until the request is abandoned."""
+    """A model that counts the words it segments; calls can wait until the request is abandoned."""
 
-    n_words = 0
+    n_words, waits = 0, False
 
     def segment(self, words, n=1, *, threads=None):
         if len(words) > 1:
             self.n_words += len(words)
-            time.sleep(0.05)
+            self.started.set()
+            if self.waits:
+                assert gate._abandoned.get().wait(60)
         return super().segment(words, n, threads=threads)
 
 
-def test_what_nobody_waits_for_is_not_computed(model):
+@pytest.fixture
+def counting(model):
     counting = Counting(*model.__reduce__()[1])
+    counting.started = threading.Event()
+    return counting
+
+
+def test_what_nobody_waits_for_is_not_computed(counting):
     body = json.dumps({"words": ["a"] * 2000}).encode()
     messages = [{"type": "http.request", "body": body}, {"type": "http.disconnect"}]
     app = make_app(counting)
+    counting.waits = True
     assert asked(app, messages, headers=[(b"content-length", b"%d" % len(body))]) == []
     assert counting.n_words < 2000
+    counting.waits = False
     assert asked(app, messages[:1], headers=[(b"content-length", b"%d" % len(body))])[0]["status"] == 200
     assert counting.n_words >= 2000
 
 
-def test_what_is_cancelled_is_answered(model):
+def test_what_is_cancelled_is_answered(counting):
     """The server cancels what is not done some seconds after it was stopped."""
-    app = make_app(Counting(*model.__reduce__()[1]))
+    app, counting.waits = make_app(counting), True
     body = json.dumps({"words": ["a"] * 2000}).encode()
     headers = [(b"content-length", b"%d" % len(body))]
-    start, message = asked(app, [{"type": "http.request", "body": body}], headers=headers, cancel_after=0.1)
+    start, message = asked(app, [{"type": "http.request", "body": body}], headers=headers, cancel_at=counting.started)
     assert (start["status"], json.loads(message["body"])["error"]) == (503, "the server was stopped")
 
 
@@ -730,8 +742,8 @@ def test_serve_prints_its_address_and_stops_cleanly():
     process = serve("--port", 0)
     line = process.stdout.readline()
     url = re.match(r"http://127\.0\.0\.1:\d+", line).group()
-    assert httpx.get(f"{url}/health").json()["status"] == "ok"
-    assert "<title>pbos</title>" in httpx.get(url).text
+    assert httpx.get(f"{url}/health", timeout=60).json()["status"] == "ok"
+    assert "<title>pbos</title>" in httpx.get(url, timeout=60).text
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (0, "")

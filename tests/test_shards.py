@@ -15,17 +15,10 @@ import pytest
 from pyarrow import parquet
 
 import pbos
-from pbos import cluster
 from pbos.corpus import cooccurrences, counting, sources
 from pbos.errors import ClusterError, InputError
 
 WORDS = ["high", "higher", "highest", "low", "lower", "lowest", "don't", "émigré", "über-cool", "東京", "the", "of"]
-
-
-@pytest.fixture(scope="module")
-def client():
-    with cluster.started(n_workers=2) as client:
-        yield client
 
 
 @pytest.fixture(scope="module")
@@ -180,7 +173,7 @@ from distributed import LocalCluster
 if __name__ == "__main__":
     with LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster:
         print(cluster.scheduler_address, flush=True)
-        time.sleep(100)
+        time.sleep(600)
 """
 
 

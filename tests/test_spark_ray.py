@@ -43,7 +43,7 @@ def spark(folder):
 
 @pytest.fixture(scope="module")
 def started_ray(folder):
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="error")
+    ray.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="error")
     ray.data.DataContext.get_current().enable_progress_bars = False
     yield
     ray.shutdown()

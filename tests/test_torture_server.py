@@ -12,7 +12,7 @@ pytest.importorskip("uvicorn")
 
 @pytest.fixture(scope="module")
 def server():
-    with attacks.served() as server:
+    with attacks.served(short=False) as server:
         yield server
 
 
@@ -24,8 +24,9 @@ def test_oversize_requests(server):
     attacks.oversize(server, [3 << 20])
 
 
-def test_more_slow_connections_than_files(server):
-    attacks.slow(server, 320)
+def test_more_slow_connections_than_files():
+    with attacks.served() as server:
+        attacks.slow(server, 320)
 
 
 def test_abandoned_requests(server):

@@ -11,7 +11,7 @@ from torture import words
 
 
 def test_hostile_words():
-    assert words.run(60, seed=1, cases=80)["words"] == 80
+    assert words.run(0, seed=1, cases=80)["words"] == 80
 
 
 @pytest.mark.parametrize("which", [0, 1], ids=["both", "posterior"])

@@ -27,11 +27,13 @@ from typing import NamedTuple
 
 TOKEN = "one+two=three"
 FILES = 256  # descriptors of the attacked server
-SHORT = {"HEAD_SECONDS": 1, "SEND_SECONDS": 2}  # so that attacks do not take minutes
+SHORT = {"HEAD_SECONDS": 5, "SEND_SECONDS": 2}  # so that attacks do not take minutes
+PATIENCE = 300  # seconds for an answer of a busy machine
 START = """
 import sys, pbos.server.run as run, pbos.server.app as app
 from pbos.server import Limits
 for name, value in {times}.items(): setattr(run, name, value)
+run.STOP_SECONDS = 30
 if {times}: app.make_app.__kwdefaults__["limits"] = Limits(body_seconds=2)
 sys.argv = ["pbos", "serve", "--port", "0", *{arguments}]
 from pbos.cli import main
@@ -83,7 +85,7 @@ def served(*arguments: str, token: str | None = None, files: int = FILES, short:
             yield Served(process, int(found[1]), log)
         finally:
             process.send_signal(signal.SIGINT)
-            process.communicate(timeout=60)
+            process.communicate(timeout=PATIENCE)
 
 
 def request(method: str, path: str, body: bytes = b"", host: str = "localhost", **headers: str) -> bytes:
@@ -94,9 +96,9 @@ def request(method: str, path: str, body: bytes = b"", host: str = "localhost", 
     return "\r\n".join([*lines, "", ""]).encode() + body
 
 
-def talk(server: Served, data: bytes, seconds: float = 30) -> Reply:
+def talk(server: Served, data: bytes) -> Reply:
     """Send bytes and return the answer."""
-    with socket.create_connection(("127.0.0.1", server.port), timeout=seconds) as connection:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE) as connection:
         with suppress(BrokenPipeError, ConnectionResetError):  # the answer may be there nevertheless
             connection.sendall(data)
         return reply(connection)
@@ -197,7 +199,7 @@ def slow(server: Served, connections: int) -> Counter[str]:
     for at in range(connections):
         connection = socket.socket()
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
-        connection.settimeout(30)
+        connection.settimeout(PATIENCE)
         connection.connect(("127.0.0.1", server.port))
         opened.append(connection)
         try:
@@ -291,16 +293,16 @@ def abandoned(server: Served, clients: int, seed: int) -> Counter[str]:
 def stopped(server: Served) -> Counter[str]:
     """Stop the server during a request: it is answered, and the server ends without an error."""
     data = request("POST", "/weights", json.dumps({"words": ["unfriendliest"] * 2_000}).encode())
-    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as connection:
-        connection.sendall(data)
+    with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE) as connection:
         before = seconds_used(server)
+        connection.sendall(data)
         while seconds_used(server) < before + 0.02:
             time.sleep(0.01)
         server.process.send_signal(signal.SIGTERM)
         found = reply(connection)
     assert found.status == 200, f"a request that ran when the server was stopped gives {found.status}"
     assert len(json.loads(found.body)["results"]) == 2_000
-    server.process.wait(60)
+    server.process.wait(PATIENCE)
     return Counter({"stopped": 1})
 
 

@@ -175,7 +175,7 @@ def check_surrogates(model: Model, dice: random.Random) -> None:
 def run(seconds: float, seed: int, cases: int | None = None) -> dict[str, Any]:
     """Try hostile words until the time is over, or so many of them."""
     dice, end, tried, worst = random.Random(seed), time.monotonic() + seconds, 0, 0.0
-    while time.monotonic() < end and (cases is None or tried < cases):
+    while tried < cases if cases is not None else time.monotonic() < end:
         oracle = dice.choice(models())
         words = [hostile(dice, oracle.model.words) for _ in range(min(BATCH, cases or BATCH))]
         try:
