@@ -251,10 +251,10 @@ def test_many_processes_copy_once(saved, model, caplog):
 
 def test_what_a_killed_process_left_is_removed(saved, tmp_path):
     folder = remote.fetch(saved, "config.json")
-    (folder.parent / ".rest.tmp").mkdir()
+    (folder.parent / ".rest.0123456789ab.tmp").mkdir()
     assert remote.fetch(saved, "config.json") == folder
     remote.fetch(saved, "config.json", "README.md")
-    assert not (folder.parent / ".rest.tmp").exists()
+    assert not (folder.parent / ".rest.0123456789ab.tmp").exists()
 
 
 def test_a_model_that_changes_while_it_is_copied(saved, store, monkeypatch, tmp_path):

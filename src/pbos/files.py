@@ -136,7 +136,7 @@ def exists(path: PathLike) -> bool:
     if is_remote(path):
         from pbos import remote
 
-        return remote.exists(path)
+        return bool(remote.info_of(path))
     return local(path).exists()
 
 
@@ -145,7 +145,7 @@ def is_folder(path: PathLike) -> bool:
     if is_remote(path):
         from pbos import remote
 
-        return remote.exists(path) and remote.is_folder(path)
+        return remote.info_of(path).get("type") == "directory"
     return local(path).is_dir()
 
 
