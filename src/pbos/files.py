@@ -388,27 +388,27 @@ def check_target(path: PathLike) -> None:
 
 
 @contextmanager
-def errors_about(target: Path, temporary: Path | None = None) -> Iterator[None]:
+def errors_about(target: Path, temporary: Path) -> Iterator[None]:
     """Make errors of the system name the file that was requested, not a temporary one."""
     try:
         yield
     except OSError as error:
-        is_ours = temporary is None or str(error.filename).startswith(str(temporary))
-        if is_ours or (error.filename is None and error.errno in DISK_IS_FULL):
+        if str(error.filename).startswith(str(temporary)) or (error.filename is None and error.errno in DISK_IS_FULL):
             error.filename, error.filename2 = str(target), None
         raise
 
 
 @contextmanager
-def hidden(target: Path, given: Path | None = None) -> Iterator[Path]:
-    """Yield a new path for what will become a file or folder when it is complete; errors name the path that was given.
+def hidden(path: PathLike) -> Iterator[Path]:
+    """Yield a new path for what will become a file or folder when it is complete; errors name the path that is given.
 
     It is in a hidden folder next to the target, which is removed at the end. The folder is locked until then: this
     tells it from those that killed processes have left, which are removed first.
     """
+    target = real(path)
     sweep(target.parent, target.name)
     folder = target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp")
-    with errors_about(given or target, folder), lock(folder):
+    with errors_about(local(path), folder), lock(folder):
         try:
             yield folder / NEW
         finally:
@@ -472,12 +472,13 @@ def write_whole(path: PathLike) -> Iterator[BinaryIO]:
         with remote.uploaded(path) as temporary, write_whole(temporary) as stream:
             yield stream
         return
-    given, target = local(path), real(path)
+    given = local(path)
     if is_standing(given):
         with errors_about(given, given), open_standing(given) as raw, compressed(raw, suffix_of(given)) as stream:
             yield stream
         return
-    with hidden(target, given) as temporary:
+    target = real(path)
+    with hidden(path) as temporary:
         with temporary.open("xb") as raw:
             with compressed(raw, suffix_of(given)) as stream:
                 yield stream
@@ -546,7 +547,7 @@ def write_whole_folder(path: PathLike, last: str = "") -> Iterator[Path]:
             yield temporary
         return
     target = real(path)
-    with hidden(target, local(path)) as temporary:
+    with hidden(path) as temporary:
         temporary.mkdir()
         yield temporary
         for file in temporary.iterdir():

@@ -32,7 +32,7 @@ from pbos.files import (
     is_remote,
     local,
     names_in,
-    open_bytes,
+    open_file,
     real,
     reserve,
     url_of,
@@ -246,13 +246,9 @@ def check_local(path: PathLike, target: Path) -> None:
 def is_model(folder: PathLike) -> bool:
     """Return whether a folder has a pbos model of any version, or what was uploaded of one."""
     try:
-        if is_remote(folder):
-            with open_bytes(f"{url_of(folder)}/{CONFIG}") as stream:
-                content = stream.read(MAX_CONFIG)
-        else:
-            with open_regular(local(folder) / CONFIG) as stream:
-                content = stream.read(MAX_CONFIG)
-        config = json.loads(content or '{"format": "pbos"}')
+        remote = is_remote(folder)
+        with open_file(f"{url_of(folder)}/{CONFIG}") if remote else open_regular(local(folder) / CONFIG) as stream:
+            config = json.loads(stream.read(MAX_CONFIG) or '{"format": "pbos"}')
     except (OSError, ValueError, RecursionError):
         return False
     return isinstance(config, dict) and config.get("format") == "pbos"
