@@ -25,8 +25,9 @@ from pyarrow import parquet
 
 import pbos
 from pbos import FormatError, InputError, ModelError, embedding, remote
+from pbos.atomic import write_whole
 from pbos.corpus import sources
-from pbos.files import exists, names_in, open_bytes, user_cache, write_whole
+from pbos.files import exists, names_in, open_bytes, user_cache
 from pbos.pools import Threads
 
 FIXTURES = Path(__file__).parent / "fixtures"

@@ -1,7 +1,7 @@
 """Files behind URLs: s3://, gs://, https:// and all others that fsspec knows (extra `remote`).
 
 The rest of pbos works on local files. What is remote is read as a stream, fetched into a cache, or uploaded when it is
-complete; `pbos.files` is where paths and URLs part. Any error is one sentence that names the URL.
+complete; `pbos.files` and `pbos.atomic` are where paths and URLs part. Any error is one sentence that names the URL.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from pbos.atomic import lock, sweep, write_whole_folder
 from pbos.errors import InputError, MissingExtraError, PbosError
-from pbos.files import PathLike, lock, sweep, url_of, user_cache, write_whole_folder
+from pbos.files import PathLike, url_of, user_cache
 
 try:
     from fsspec.core import url_to_fs

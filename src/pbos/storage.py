@@ -22,22 +22,10 @@ import numpy as np
 import numpy.typing as npt
 
 from pbos.arrays import MAX_DIMS
+from pbos.atomic import check_target, reserve, write_whole_folder
 from pbos.confidence import CURVE
 from pbos.errors import InputError, ModelError
-from pbos.files import (
-    PathLike,
-    check_target,
-    fetch,
-    is_hub,
-    is_remote,
-    local,
-    names_in,
-    open_file,
-    real,
-    reserve,
-    url_of,
-    write_whole_folder,
-)
+from pbos.files import PathLike, fetch, is_hub, is_remote, local, names_in, open_file, real, url_of
 from pbos.index import SubwordIndex
 from pbos.kernels.trie import IndexArrays
 from pbos.settings import Spelling

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
+from pbos.atomic import write_whole_folder
 from pbos.counts import at_commas, at_tabs, is_name, is_number
 from pbos.errors import FormatError, InputError
-from pbos.files import PathLike, open_bytes, plain_suffix, read_lines, user_cache, write_whole_folder
+from pbos.files import PathLike, open_bytes, plain_suffix, read_lines, user_cache
 from pbos.settings import check_choice
 from pbos.vectors.formats import SUFFIXES
 

@@ -13,9 +13,10 @@ import tempfile
 from dataclasses import asdict
 from pathlib import Path
 
+from pbos.atomic import discard, lock, write_whole_folder
 from pbos.counts import WordCounts
 from pbos.errors import FormatError, InputError
-from pbos.files import PathLike, discard, lock, user_cache, write_whole_folder
+from pbos.files import PathLike, user_cache
 from pbos.published.catalog import Source, Table, find, tables
 from pbos.published.fetching import Unreachable, check, fetch, take_out
 from pbos.vectors import WordVectors
