@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import bz2
+import errno
 import gzip
+import hashlib
 import io
 import lzma
 import os
 import re
-import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 from urllib.parse import unquote
 
-from pbos.errors import FormatError, InputError, MissingExtraError, warn
+from pbos.errors import FormatError, InputError, MissingExtraError, PbosError, warn
 
 PathLike = str | os.PathLike[str]
 Line = tuple[int, str]  # its number, from 1, and its text
@@ -115,6 +116,11 @@ def user_cache(name: str) -> Path:
     """Return a folder for what was downloaded: in ~/.cache/pbos, or in the folder that PBOS_CACHE names."""
     own = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "pbos")
     return Path(os.environ.get("PBOS_CACHE") or own, name).expanduser()
+
+
+def digest_of(text: str) -> str:
+    """Return a digest of a text, for the name of a folder in a cache."""
+    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 
 def exists(path: PathLike) -> bool:
@@ -251,21 +257,21 @@ def open_bytes(path: PathLike) -> Iterator[BinaryIO]:
         openers: dict[str, Any] = {"gz": gzip.open, "bz2": bz2.open, "xz": lzma.open, "zst": ZstdReader}
         counted = Counted(raw)
         with io.BufferedReader(Expanded(path, openers[kind](counted), counted), buffer_size=1 << 20) as stream:
-            try:
-                yield cast(BinaryIO, stream)
-            except Exception as error:
-                if not is_damage(error):
-                    raise
-                raise FormatError(
-                    f"{path}: the compressed data is damaged or cut short ({error}); copy or download the file again"
-                ) from error
+            yield cast(BinaryIO, stream)
 
 
-def is_damage(error: Exception) -> bool:
-    """Return whether an error is one that decompressors raise on bad data."""
-    if isinstance(error, OSError):
-        return error.errno is None  # from gzip and bz2; errors of a disk have a number
-    return isinstance(error, (EOFError, zlib.error, lzma.LZMAError)) or type(error).__name__ == "ZstdError"
+@contextmanager
+def damage_in(path: PathLike, problem: str) -> Iterator[None]:
+    """Make a FormatError of any error that damaged bytes cause in other libraries, which can be nearly any."""
+    try:
+        yield
+    except (PbosError, MemoryError):
+        raise
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):  # the disk, not the content
+            raise
+        why = str(error).partition("\n")[0].rstrip(":")  # tarfile says more than a line
+        raise FormatError(f"{path}: {problem} ({why}); copy or download it again") from error
 
 
 def compression(head: bytes) -> str | None:
@@ -291,15 +297,19 @@ def check_expansion(path: PathLike, packed: int, unpacked: int) -> None:
         )
 
 
-class Counted(io.RawIOBase):
+class Readable(io.RawIOBase):
+    """What io.BufferedReader and decompressors take for a file."""
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+
+class Counted(Readable):
     """Counts the bytes read from a file."""
 
     def __init__(self, raw: BinaryIO) -> None:
         self.raw, self.count = raw, 0
-
-    def readable(self) -> bool:
-        """Return True, as decompressors require."""
-        return True
 
     def read(self, size: int = -1) -> bytes:
         """Read some bytes."""
@@ -308,25 +318,22 @@ class Counted(io.RawIOBase):
         return data
 
 
-class Expanded(io.RawIOBase):
-    """Reads what a decompressor yields, as long as it is not suspiciously much."""
+class Expanded(Readable):
+    """Reads what a decompressor yields, as long as it is not damaged or suspiciously much."""
 
     def __init__(self, path: PathLike, unpacked: BinaryIO, packed: Counted) -> None:
         self.path, self.unpacked, self.packed, self.count = path, unpacked, packed, 0
 
-    def readable(self) -> bool:
-        """Return True, as io.BufferedReader requires."""
-        return True
-
     def readinto(self, buffer: Any) -> int:
         """Fill the buffer."""
-        size = self.unpacked.readinto(buffer)  # type: ignore[attr-defined]
+        with damage_in(self.path, "the compressed data is damaged or cut short"):
+            size = int(self.unpacked.readinto(buffer))  # type: ignore[attr-defined]
         self.count += size
         check_expansion(self.path, self.packed.count, self.count)
-        return int(size)
+        return size
 
 
-class ZstdReader(io.RawIOBase):
+class ZstdReader(Readable):
     """Decompresses zst frames; unlike the library's own reader, raises EOFError if the last frame is cut short."""
 
     def __init__(self, raw: BinaryIO) -> None:
@@ -346,10 +353,6 @@ class ZstdReader(io.RawIOBase):
                     decompressor = None
         if decompressor is not None:
             raise EOFError("zst data ended in the middle of a frame")
-
-    def readable(self) -> bool:
-        """Return True, as io.BufferedReader requires."""
-        return True
 
     def readinto(self, buffer: Any) -> int:
         """Fill the buffer from the current chunk."""

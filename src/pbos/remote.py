@@ -7,8 +7,6 @@ complete; `pbos.files` and `pbos.atomic` are where paths and URLs part. Any erro
 from __future__ import annotations
 
 import errno
-import hashlib
-import io
 import os
 import re
 import secrets
@@ -20,7 +18,7 @@ from typing import Any
 
 from pbos.atomic import lock, sweep, write_whole_folder
 from pbos.errors import InputError, MissingExtraError, PbosError
-from pbos.files import PathLike, url_of, user_cache
+from pbos.files import PathLike, Readable, digest_of, url_of, user_cache
 
 try:
     from fsspec.core import url_to_fs
@@ -69,7 +67,7 @@ def found(path: PathLike) -> Iterator[tuple[Any, str]]:
 # Reading --------------------------------------------------------------------------------------------------------------
 
 
-class RemoteFile(io.RawIOBase):
+class RemoteFile(Readable):
     """A remote file, open for reading.
 
     Attributes:
@@ -83,10 +81,6 @@ class RemoteFile(io.RawIOBase):
             if (getattr(self.file, "details", None) or {}).get("type") == "directory":
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         self.size: int = (getattr(self.file, "size", 0) or 0) if self.file.seekable() else 0
-
-    def readable(self) -> bool:
-        """Return True, as io.BufferedReader requires."""
-        return True
 
     def seekable(self) -> bool:
         """Return whether the server sends parts of the file."""
@@ -175,11 +169,6 @@ def facts_of(url: str, names: tuple[str, ...]) -> str:
             info = system.info(place)
             facts.append((name, [info.get(fact) for fact in FACTS]))
     return repr(facts)
-
-
-def digest_of(text: str) -> str:
-    """Return a digest of a text, for the name of a folder."""
-    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 
 # Writing --------------------------------------------------------------------------------------------------------------

@@ -16,11 +16,10 @@ from pathlib import Path
 from pbos.atomic import discard, lock, write_whole_folder
 from pbos.counts import WordCounts
 from pbos.errors import FormatError, InputError
-from pbos.files import PathLike, user_cache
+from pbos.files import PathLike, damage_in, user_cache
 from pbos.published.catalog import Source, Table, find, tables
 from pbos.published.fetching import Unreachable, check, fetch, take_out
 from pbos.vectors import WordVectors
-from pbos.vectors.rows import damage_in
 
 __all__ = ["Source", "Table", "find", "get", "make", "tables"]
 

@@ -2,33 +2,15 @@
 
 from __future__ import annotations
 
-import errno
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from pbos.arrays import MAX_DIMS, FloatMatrix
-from pbos.errors import FormatError, InputError, PbosError, warn
-from pbos.files import PathLike
+from pbos.errors import FormatError, InputError, warn
 
 CHECKED_AT_ONCE = 1 << 16  # rows
-
-
-@contextmanager
-def damage_in(path: PathLike, problem: str) -> Iterator[None]:
-    """Make a FormatError of any error that damaged bytes cause in other libraries, which can be nearly any."""
-    try:
-        yield
-    except (PbosError, MemoryError):
-        raise
-    except Exception as error:
-        if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):  # the disk, not the content
-            raise
-        why = str(error).partition("\n")[0].rstrip(":")  # tarfile says more than a line
-        raise FormatError(f"{path}: {problem} ({why}); copy or download it again") from error
 
 
 class Rows(NamedTuple):
