@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from pbos.atomic import write_whole
 from pbos.errors import InputError
-from pbos.files import write_whole
 from pbos.published import say
 from pbos.published.fetching import run
 

@@ -22,12 +22,13 @@ from experiments.baselines import FastText, NearestSpelling, UnitLength
 from experiments.hashing import train_hashed
 from experiments.polyglot import read_polyglot
 from experiments.rows import Row
+from pbos.atomic import write_whole
 from pbos.counts import WordCounts
 from pbos.errors import InputError
 from pbos.evaluation import datasets, words
 from pbos.evaluation.results import MIN_ITEMS, Embedder, Result, Score
 from pbos.evaluation.tagging import tagging
-from pbos.files import open_bytes, write_whole
+from pbos.files import open_bytes
 from pbos.model import Model
 from pbos.settings import PRESETS
 from pbos.vectors import WordVectors

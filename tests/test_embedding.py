@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 import pbos
-from pbos import cluster, embedding, files
+from pbos import atomic, cluster, embedding, files
 from pbos.embedding import Embedded, embed_files, embed_part, name_of
 from pbos.errors import FormatError, InputError, ModelError
 
@@ -199,7 +199,7 @@ def once(marker):
 def killed_while_writing(marker, victim, embedder, folder, numbered):
     """Embed a part; the first time for the third part, kill this process or another one in the middle."""
     if numbered[0] == 2 and once(marker):
-        with files.write_whole(f"{folder}/{name_of(2)}") as stream:
+        with atomic.write_whole(f"{folder}/{name_of(2)}") as stream:
             stream.write(b"half of it")
             stream.flush()
             os.kill(victim or os.getpid(), signal.SIGKILL)

@@ -297,9 +297,11 @@ def test_sentences(tmp_path):
 
 
 def test_bad_affix_file(tmp_path):
-    (tmp_path / "affix").write_bytes(b"affix\tstem\tstemPOS\tderived\r\n-er\tbake\tv\tbaker\r\n-er\tbake\r\n")
+    (tmp_path / "affix_complete_set.txt").write_bytes(
+        b"affix\tstem\tstemPOS\tderived\r\n-er\tbake\tv\tbaker\r\n-er\tbake\r\n"
+    )
     with pytest.raises(FormatError, match="line 3: expected affix, stem, tag and derived word"):
-        datasets.read_affix_file(tmp_path / "affix")
+        datasets.read_affixes(tmp_path)
 
 
 def test_unknown_part_of_a_treebank(cache):

@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 import pbos
-from pbos import files
+from pbos import atomic
+from pbos.atomic import hidden, write_whole, write_whole_folder
 from pbos.errors import FormatError, InputError, MissingExtraError
-from pbos.files import absolute, hidden, is_remote, local, names_in, read_lines, write_whole, write_whole_folder
+from pbos.files import absolute, is_remote, local, names_in, read_lines
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no pipes in folders, locks or SIGKILL")
 
@@ -143,7 +144,7 @@ def test_a_folder_is_not_replaced_by_a_file(tmp_path):
 def test_folders_written_at_once(tmp_path, monkeypatch, can_exchange):
     """All succeed, one wins, and it is whole."""
     if not can_exchange:
-        monkeypatch.setattr(files, "exchange", lambda first, second: False)
+        monkeypatch.setattr(atomic, "exchange", lambda first, second: False)
 
     def write(number):
         barrier.wait()
@@ -206,8 +207,8 @@ def test_a_folder_that_was_moved_away_comes_back(tmp_path, monkeypatch):
             (folder / "file").write_text(content)
 
     def die_in_between():
-        monkeypatch.setattr(files, "exchange", lambda first, second: False)
-        monkeypatch.setattr(files.shutil, "rmtree", lambda *_, **__: None)
+        monkeypatch.setattr(atomic, "exchange", lambda first, second: False)
+        monkeypatch.setattr(atomic.shutil, "rmtree", lambda *_, **__: None)
         moves = iter([None, None, lambda: os.kill(os.getpid(), signal.SIGKILL)])
         rename = Path.rename
         monkeypatch.setattr(Path, "rename", lambda self, other: (next(moves) or (lambda: rename(self, other)))())
@@ -216,7 +217,7 @@ def test_a_folder_that_was_moved_away_comes_back(tmp_path, monkeypatch):
     write("old")
     killed(die_in_between)
     assert not target.exists()
-    files.sweep(tmp_path)
+    atomic.sweep(tmp_path)
     assert (target / "file").read_text() == "old" and names_in(tmp_path) == {"folder"}
 
 
@@ -225,17 +226,17 @@ def test_a_folder_that_was_made_again_is_not_swept(tmp_path, monkeypatch):
     """Two processes sweep what a third has just made: it makes it anew while the second one waits for the lock."""
     folder = tmp_path / ".file.0123456789ab.tmp"
     folder.mkdir()
-    (folder / files.LOCK).touch()
-    flock = files.fcntl.flock
+    (folder / atomic.LOCK).touch()
+    flock = atomic.fcntl.flock
 
     def late(handle, how):
-        (folder / files.LOCK).rename(tmp_path / "swept")
-        (folder / files.LOCK).touch()
+        (folder / atomic.LOCK).rename(tmp_path / "swept")
+        (folder / atomic.LOCK).touch()
         flock(handle, how)
 
-    monkeypatch.setattr(files.fcntl, "flock", late)
-    files.sweep(tmp_path)
-    assert (folder / files.LOCK).exists()
+    monkeypatch.setattr(atomic.fcntl, "flock", late)
+    atomic.sweep(tmp_path)
+    assert (folder / atomic.LOCK).exists()
 
 
 @posix

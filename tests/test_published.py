@@ -89,7 +89,7 @@ def test_each_row_of_spacy_has_the_word_it_was_made_for(tmp_path):
         srsly.msgpack_dumps({aux: 2, coffee: 0, strings["\ufeff"]: 1, strings["kaffee"]: 0})
     )
     (tmp_path / "strings.json").write_text(json.dumps(words))
-    found = formats.read_spacy(*(tmp_path / name for name in ("vectors.npy", "key2row", "strings.json")))
+    found = real_data.read_spacy(*(tmp_path / name for name in ("vectors.npy", "key2row", "strings.json")))
     assert found.words == ["coffee", "aux"]
     assert found.vectors.tolist() == [[1, 0, 0], [0, 0, 1]]
 
@@ -97,7 +97,7 @@ def test_each_row_of_spacy_has_the_word_it_was_made_for(tmp_path):
 def test_the_markup_of_the_chinese_table_is_dropped(tmp_path):
     words = ["</s>", "月", *(f"url{number}" for number in range(13)), "中", "A"]
     WordVectors(words, np.arange(17.0)[:, None]).write(tmp_path / "words.bin")
-    found = formats.read_chinese(tmp_path / "words.bin")
+    found = real_data.read_chinese(tmp_path / "words.bin")
     assert found.words == ["月", "中", "A"]
     assert found.vectors.ravel().tolist() == [1, 15, 16]
 

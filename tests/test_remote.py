@@ -25,8 +25,9 @@ from pyarrow import parquet
 
 import pbos
 from pbos import FormatError, InputError, ModelError, embedding, remote
+from pbos.atomic import write_whole
 from pbos.corpus import sources
-from pbos.files import exists, names_in, open_bytes, user_cache, write_whole
+from pbos.files import exists, names_in, open_bytes, user_cache
 from pbos.pools import Threads
 
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -251,10 +252,10 @@ def test_many_processes_copy_once(saved, model, caplog):
 
 def test_what_a_killed_process_left_is_removed(saved, tmp_path):
     folder = remote.fetch(saved, "config.json")
-    (folder.parent / ".rest.tmp").mkdir()
+    (folder.parent / ".rest.0123456789ab.tmp").mkdir()
     assert remote.fetch(saved, "config.json") == folder
     remote.fetch(saved, "config.json", "README.md")
-    assert not (folder.parent / ".rest.tmp").exists()
+    assert not (folder.parent / ".rest.0123456789ab.tmp").exists()
 
 
 def test_a_model_that_changes_while_it_is_copied(saved, store, monkeypatch, tmp_path):

@@ -15,7 +15,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 import pbos
-from pbos import ModelError, Segmenter, files, storage
+from pbos import ModelError, Segmenter, atomic, storage
 from pbos.index import SubwordIndex
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -345,7 +345,7 @@ def test_a_model_replaced_while_it_is_loaded(model, folder, tmp_path, monkeypatc
 
     monkeypatch.setattr(storage, "read_config", read_then_replace)
     assert pbos.load(folder).subword_vectors.dtype == "int8"
-    monkeypatch.setattr(files.shutil, "rmtree", lambda *_, **__: None)  # the old files are still there
+    monkeypatch.setattr(atomic.shutil, "rmtree", lambda *_, **__: None)  # the old files are still there
     model.save(folder)
     monkeypatch.setattr(storage, "read_config", read_then_replace)
     assert pbos.load(folder).subword_vectors.dtype == "float32"
@@ -477,7 +477,7 @@ def test_a_link_to_a_model_stays_a_link(model, tmp_path):
 
 
 def test_where_folders_cannot_be_exchanged(model, tmp_path, monkeypatch):
-    monkeypatch.setattr(files, "exchange", lambda first, second: False)
+    monkeypatch.setattr(atomic, "exchange", lambda first, second: False)
     model.save(tmp_path / "m")
     model.compress(dtype="int8").save(tmp_path / "m")
     assert pbos.load(tmp_path / "m").subword_vectors.dtype == "int8"
@@ -488,7 +488,7 @@ def test_a_failed_save_leaves_nothing(model, tmp_path, monkeypatch):
     def fail(*arguments):
         raise OSError("disk full")
 
-    monkeypatch.setattr(files, "put_in_place", fail)
+    monkeypatch.setattr(atomic, "put_in_place", fail)
     with pytest.raises(OSError, match="disk full"):
         model.save(tmp_path / "m")
     assert list(tmp_path.iterdir()) == []

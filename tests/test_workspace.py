@@ -16,7 +16,7 @@ import samples
 
 import pbos
 from pbos import InputError
-from pbos.files import lock
+from pbos.atomic import lock
 from pbos.planning import Plan
 from pbos.pools import Threads
 from pbos.settings import PRESETS, Preset

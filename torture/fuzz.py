@@ -334,9 +334,16 @@ def read_evaluation(data: bytes) -> object:
     from pbos.evaluation import datasets
 
     path = file_with(data, "pairs.txt")
-    for read in (datasets.read_pairs, datasets.read_affix_file, datasets.read_morpheme_file, datasets.read_sentences):
+    for name in ("affix", "morphemes"):
+        path.with_name(datasets.get(name).paths[0]).write_bytes(data)
+    for read, place in (
+        (datasets.read_pairs, path),
+        (datasets.read_affixes, path.parent),
+        (datasets.read_morphemes, path.parent),
+        (datasets.read_sentences, path),
+    ):
         try:
-            read(path)
+            read(place)
         except FormatError:
             continue
     return None

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from pbos.atomic import write_whole
 from pbos.errors import FormatError, InputError, MissingExtraError, warn
-from pbos.files import Line, PathLike, exists, is_remote, local, plain_suffix, read_lines, write_whole
+from pbos.files import Line, PathLike, exists, is_remote, local, plain_suffix, read_lines
 from pbos.settings import check_choice
 from pbos.text import NORMALIZERS, as_words, normalize
 

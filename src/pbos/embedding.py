@@ -14,15 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pbos import __version__
+from pbos.atomic import check_target, discard, hidden, write_whole
 from pbos.corpus.sources import files_of, plain_size
 from pbos.errors import InputError
 from pbos.files import (
-    check_target,
     decoded_lines,
-    discard,
     everywhere,
     exists,
-    hidden,
     is_folder,
     is_remote,
     is_table,
@@ -30,7 +28,6 @@ from pbos.files import (
     names_in,
     open_bytes,
     size_of,
-    write_whole,
 )
 from pbos.model import Model, place_of
 from pbos.pools import Pool, pool_of

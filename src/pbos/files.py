@@ -1,42 +1,29 @@
-"""Opening files with any compression, and writing them completely or not at all; here, or behind URLs."""
+"""Paths and URLs, and opening what is there, with any compression."""
 
 from __future__ import annotations
 
 import bz2
-import ctypes
 import errno
 import gzip
+import hashlib
 import io
 import lzma
 import os
 import re
-import secrets
-import shutil
-import stat
-import sys
-import zlib
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 from urllib.parse import unquote
 
-from pbos.errors import FormatError, InputError, MissingExtraError, warn
-
-if sys.platform != "win32":
-    import fcntl
+from pbos.errors import FormatError, InputError, MissingExtraError, PbosError, warn
 
 PathLike = str | os.PathLike[str]
 Line = tuple[int, str]  # its number, from 1, and its text
 
 LOCAL_URL = re.compile(r"file:(?://|(?=/))")  # of the two slashes, a Path keeps one
 REMOTE_URL = re.compile(r"(?!file:)([a-z][a-z0-9+.:-]+?):/+")
-LOCK = ".lock"
 MAX_LINE = 16 << 20  # bytes of a line of words
-HIDDEN = re.compile(r"\.(.+)\.[0-9a-f]{12}\.tmp", re.DOTALL)  # folders for what is not complete yet
-NEW, OLD = "new", "old"  # names in a hidden folder
-DESCRIPTOR = re.compile(r"/(?:dev|proc/self)/(?:fd/(\d+)|(stdout|stderr))")
-DISK_IS_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 BOM = b"\xef\xbb\xbf"
 MAGIC = {b"\x1f\x8b": "gz", b"BZh": "bz2", b"\xfd7zXZ\x00": "xz", b"\x28\xb5\x2f\xfd": "zst"}
 ROOM, MOST_EXPANSION = 16 << 20, 300  # bytes that any file may become, and for each byte of it
@@ -131,12 +118,17 @@ def user_cache(name: str) -> Path:
     return Path(os.environ.get("PBOS_CACHE") or own, name).expanduser()
 
 
+def digest_of(text: str) -> str:
+    """Return a digest of a text, for the name of a folder in a cache."""
+    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+
+
 def exists(path: PathLike) -> bool:
     """Return whether there is a file or folder at a path or URL."""
     if is_remote(path):
         from pbos import remote
 
-        return remote.exists(path)
+        return bool(remote.info_of(path))
     return local(path).exists()
 
 
@@ -145,7 +137,7 @@ def is_folder(path: PathLike) -> bool:
     if is_remote(path):
         from pbos import remote
 
-        return remote.exists(path) and remote.is_folder(path)
+        return remote.info_of(path).get("type") == "directory"
     return local(path).is_dir()
 
 
@@ -265,21 +257,21 @@ def open_bytes(path: PathLike) -> Iterator[BinaryIO]:
         openers: dict[str, Any] = {"gz": gzip.open, "bz2": bz2.open, "xz": lzma.open, "zst": ZstdReader}
         counted = Counted(raw)
         with io.BufferedReader(Expanded(path, openers[kind](counted), counted), buffer_size=1 << 20) as stream:
-            try:
-                yield cast(BinaryIO, stream)
-            except Exception as error:
-                if not is_damage(error):
-                    raise
-                raise FormatError(
-                    f"{path}: the compressed data is damaged or cut short ({error}); copy or download the file again"
-                ) from error
+            yield cast(BinaryIO, stream)
 
 
-def is_damage(error: Exception) -> bool:
-    """Return whether an error is one that decompressors raise on bad data."""
-    if isinstance(error, OSError):
-        return error.errno is None  # from gzip and bz2; errors of a disk have a number
-    return isinstance(error, (EOFError, zlib.error, lzma.LZMAError)) or type(error).__name__ == "ZstdError"
+@contextmanager
+def damage_in(path: PathLike, problem: str) -> Iterator[None]:
+    """Make a FormatError of any error that damaged bytes cause in other libraries, which can be nearly any."""
+    try:
+        yield
+    except (PbosError, MemoryError):
+        raise
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):  # the disk, not the content
+            raise
+        why = str(error).partition("\n")[0].rstrip(":")  # tarfile says more than a line
+        raise FormatError(f"{path}: {problem} ({why}); copy or download it again") from error
 
 
 def compression(head: bytes) -> str | None:
@@ -305,15 +297,19 @@ def check_expansion(path: PathLike, packed: int, unpacked: int) -> None:
         )
 
 
-class Counted(io.RawIOBase):
+class Readable(io.RawIOBase):
+    """What io.BufferedReader and decompressors take for a file."""
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+
+class Counted(Readable):
     """Counts the bytes read from a file."""
 
     def __init__(self, raw: BinaryIO) -> None:
         self.raw, self.count = raw, 0
-
-    def readable(self) -> bool:
-        """Return True, as decompressors require."""
-        return True
 
     def read(self, size: int = -1) -> bytes:
         """Read some bytes."""
@@ -322,25 +318,22 @@ class Counted(io.RawIOBase):
         return data
 
 
-class Expanded(io.RawIOBase):
-    """Reads what a decompressor yields, as long as it is not suspiciously much."""
+class Expanded(Readable):
+    """Reads what a decompressor yields, as long as it is not damaged or suspiciously much."""
 
     def __init__(self, path: PathLike, unpacked: BinaryIO, packed: Counted) -> None:
         self.path, self.unpacked, self.packed, self.count = path, unpacked, packed, 0
 
-    def readable(self) -> bool:
-        """Return True, as io.BufferedReader requires."""
-        return True
-
     def readinto(self, buffer: Any) -> int:
         """Fill the buffer."""
-        size = self.unpacked.readinto(buffer)  # type: ignore[attr-defined]
+        with damage_in(self.path, "the compressed data is damaged or cut short"):
+            size = int(self.unpacked.readinto(buffer))  # type: ignore[attr-defined]
         self.count += size
         check_expansion(self.path, self.packed.count, self.count)
-        return int(size)
+        return size
 
 
-class ZstdReader(io.RawIOBase):
+class ZstdReader(Readable):
     """Decompresses zst frames; unlike the library's own reader, raises EOFError if the last frame is cut short."""
 
     def __init__(self, raw: BinaryIO) -> None:
@@ -361,10 +354,6 @@ class ZstdReader(io.RawIOBase):
         if decompressor is not None:
             raise EOFError("zst data ended in the middle of a frame")
 
-    def readable(self) -> bool:
-        """Return True, as io.BufferedReader requires."""
-        return True
-
     def readinto(self, buffer: Any) -> int:
         """Fill the buffer from the current chunk."""
         self.left = self.left or memoryview(next(self.chunks, b""))
@@ -372,287 +361,3 @@ class ZstdReader(io.RawIOBase):
         buffer[:size] = self.left[:size]
         self.left = self.left[size:]
         return size
-
-
-# Writing --------------------------------------------------------------------------------------------------------------
-
-
-def check_target(path: PathLike) -> None:
-    """Raise an error if no file can be written at a path, before any work is done for it."""
-    if is_remote(path):
-        from pbos import remote
-
-        remote.check_writable(path)
-    elif not real(path).parent.is_dir():
-        raise InputError(f"{path} cannot be written: its folder does not exist")
-
-
-@contextmanager
-def errors_about(target: Path, temporary: Path | None = None) -> Iterator[None]:
-    """Make errors of the system name the file that was requested, not a temporary one."""
-    try:
-        yield
-    except OSError as error:
-        is_ours = temporary is None or str(error.filename).startswith(str(temporary))
-        if is_ours or (error.filename is None and error.errno in DISK_IS_FULL):
-            error.filename, error.filename2 = str(target), None
-        raise
-
-
-@contextmanager
-def hidden(target: Path, given: Path | None = None) -> Iterator[Path]:
-    """Yield a new path for what will become a file or folder when it is complete; errors name the path that was given.
-
-    It is in a hidden folder next to the target, which is removed at the end. The folder is locked until then: this
-    tells it from those that killed processes have left, which are removed first.
-    """
-    sweep(target.parent, target.name)
-    folder = target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp")
-    with errors_about(given or target, folder), lock(folder):
-        try:
-            yield folder / NEW
-        finally:
-            discard(folder)
-
-
-def sweep(folder: Path, name: str | None = None) -> None:
-    """Remove what killed processes have left of a file or folder that they were writing, or of all (not on Windows)."""
-    if sys.platform == "win32":
-        return
-    with suppress(OSError):
-        for path in folder.iterdir():
-            found = HIDDEN.fullmatch(path.name)
-            if found and name in (None, found[1]):
-                sweep_one(path, folder / found[1])
-
-
-def sweep_one(folder: Path, target: Path) -> None:
-    """Remove a hidden folder, if the process that has made it is gone."""
-    with suppress(OSError):
-        folder.rmdir()  # killed before there was a lock: it is empty
-    with suppress(OSError):
-        handle = os.open(folder / LOCK, os.O_RDWR)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if not os.path.samestat(os.fstat(handle), (folder / LOCK).stat()):
-                return  # another process has swept it, and its owner has made it again
-            if (folder / OLD).exists() and not target.exists():
-                (folder / OLD).rename(target)  # killed after moving it away: see `put_in_place`
-            discard(folder)
-        finally:
-            os.close(handle)
-
-
-def discard(folder: Path) -> None:
-    """Remove a hidden folder; its lock goes last, so that another process can do the rest if this one is killed."""
-    with suppress(OSError):
-        for path in sorted(folder.iterdir(), key=lambda path: path.name == LOCK):
-            shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
-        folder.rmdir()
-
-
-def remove(folder: Path) -> None:
-    """Remove a folder so that no part of it is left under its name if this is interrupted."""
-    folder = real(folder)
-    with hidden(folder) as temporary, suppress(FileNotFoundError):
-        folder.rename(temporary)
-
-
-@contextmanager
-def write_whole(path: PathLike) -> Iterator[BinaryIO]:
-    """Write a file that appears only when it is complete: a hidden one next to it, synced, then renamed.
-
-    The suffix chooses the compression (.gz, .bz2, .xz, .zst). If the block raises, nothing is left behind. Links are
-    followed. What is there and not a file, such as a pipe or a device, is written into. A remote file is written here,
-    and uploaded when it is complete.
-    """
-    if is_remote(path):
-        from pbos import remote
-
-        with remote.uploaded(path) as temporary, write_whole(temporary) as stream:
-            yield stream
-        return
-    given, target = local(path), real(path)
-    if is_standing(given):
-        with errors_about(given, given), open_standing(given) as raw, compressed(raw, suffix_of(given)) as stream:
-            yield stream
-        return
-    with hidden(target, given) as temporary:
-        with temporary.open("xb") as raw:
-            with compressed(raw, suffix_of(given)) as stream:
-                yield stream
-            raw.flush()
-            os.fsync(raw.fileno())
-        temporary.replace(target)
-        sync(target.parent)
-
-
-def is_standing(path: Path) -> bool:
-    """Return whether there is something to write into, such as a pipe, and not a file to replace."""
-    try:
-        kind = path.stat().st_mode
-    except FileNotFoundError:
-        return False
-    if stat.S_ISDIR(kind):
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-    return not stat.S_ISREG(kind) or DESCRIPTOR.fullmatch(str(path)) is not None
-
-
-def open_standing(path: Path) -> BinaryIO:
-    """Open a pipe, a device or an open descriptor for writing."""
-    if found := DESCRIPTOR.fullmatch(str(path)):
-        number = int(found[1] or {"stdout": 1, "stderr": 2}[found[2]])
-        return os.fdopen(os.dup(number), "wb")
-    return path.open("wb")
-
-
-@contextmanager
-def compressed(raw: BinaryIO, suffix: str) -> Iterator[BinaryIO]:
-    """Wrap an open file so that what is written is compressed as the suffix says."""
-    stream: Any
-    if suffix == ".gz":
-        stream = gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0)  # no name, no time: reproducible
-    elif suffix == ".bz2":
-        stream = bz2.open(raw, "wb")
-    elif suffix == ".xz":
-        stream = lzma.open(raw, "wb")
-    elif suffix == ".zst":
-        stream = zstandard().ZstdCompressor(write_checksum=True).stream_writer(raw, closefd=False)
-    else:
-        yield raw
-        return
-    with stream:
-        yield stream
-
-
-@contextmanager
-def write_whole_folder(path: PathLike, last: str = "") -> Iterator[Path]:
-    """Fill a folder that appears only when it is complete: a hidden one next to it, synced, then renamed.
-
-    A folder that already exists stays until then. If the block raises, nothing is left behind. A remote folder is
-    filled here, then uploaded; the file `last`, without which it is of no use, is uploaded last.
-    """
-    if is_hub(path):
-        from pbos import hub
-
-        with hub.uploaded(path) as temporary:
-            yield temporary
-        return
-    if is_remote(path):
-        from pbos import remote
-
-        with remote.uploaded(path, last) as temporary:
-            temporary.mkdir()
-            yield temporary
-        return
-    target = real(path)
-    with hidden(target, local(path)) as temporary:
-        temporary.mkdir()
-        yield temporary
-        for file in temporary.iterdir():
-            sync(file)
-        sync(temporary)
-        put_in_place(temporary, target)
-
-
-@contextmanager
-def lock(folder: Path, busy: str | None = None) -> Iterator[None]:
-    """Make a folder, if it is not there, and keep other processes out of it (not on Windows).
-
-    If another process is in there, wait for it or, if `busy` is given, raise InputError with this message. What is
-    locked is a file in the folder, because folders of other machines cannot be.
-    """
-    handle = None
-    while handle is None:
-        with nullcontext() if folder.is_symlink() else suppress(FileExistsError):  # another process may just remove it
-            folder.mkdir(exist_ok=True)
-        if sys.platform == "win32":
-            break
-        handle = locked(folder / LOCK, busy)
-    try:
-        yield
-    finally:
-        if handle is not None:
-            os.close(handle)
-
-
-def locked(file: Path, busy: str | None) -> int | None:
-    """Open and lock a file; return None if another process has just removed it."""
-    handle = None
-    try:
-        handle = os.open(file, os.O_RDWR | os.O_CREAT)
-        with suppress(OSError) if busy is None else nullcontext():  # some disks have no locks
-            fcntl.flock(handle, fcntl.LOCK_EX | (fcntl.LOCK_NB if busy else 0))
-        if os.path.samestat(os.fstat(handle), file.stat()):
-            found, handle = handle, None
-            return found
-    except FileNotFoundError:
-        pass
-    except BlockingIOError:
-        raise InputError(busy) from None
-    finally:
-        if handle is not None:
-            os.close(handle)
-    return None
-
-
-def put_in_place(temporary: Path, target: Path) -> None:
-    """Rename a folder to its final name; if there is a folder of that name, exchange the two.
-
-    Other processes may do the same at the same time: the last one wins. Without an exchange (Windows, some network
-    disks) there is no folder of that name for a moment.
-    """
-    while not (renamed(temporary, target) or exchange(temporary, target)):
-        old = temporary.with_name(OLD)
-        shutil.rmtree(old, ignore_errors=True)
-        with suppress(FileNotFoundError):  # another process has just moved it
-            target.rename(old)
-    sync(target.parent)
-
-
-def renamed(folder: Path, target: Path) -> bool:
-    """Rename a folder; return False if there is another one with content."""
-    try:
-        folder.rename(target)
-    except OSError as error:
-        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
-            raise
-        return False
-    return True
-
-
-def exchange(first: Path, second: Path) -> bool:
-    """Swap two folders atomically; return False if the system cannot."""
-    if sys.platform == "win32":
-        return False
-    libc: Any = ctypes.CDLL(None, use_errno=True)
-    names = os.fsencode(first), os.fsencode(second)
-    if hasattr(libc, "renameat2"):  # Linux; 2 = RENAME_EXCHANGE, -100 = relative to the working folder
-        return bool(libc.renameat2(-100, names[0], -100, names[1], 2) == 0)
-    if hasattr(libc, "renamex_np"):  # macOS; 2 = RENAME_SWAP
-        return bool(libc.renamex_np(names[0], names[1], 2) == 0)
-    return False
-
-
-def reserve(stream: BinaryIO, size: int) -> None:
-    """Make a file as large as it will be; a full disk is an error now, not a crash when the mapped file is filled."""
-    if hasattr(os, "posix_fallocate") and size:
-        os.posix_fallocate(stream.fileno(), 0, size)
-    else:
-        stream.truncate(size)
-
-
-def sync(path: Path) -> None:
-    """Write a file or the entries of a folder to disk (not all systems can sync folders)."""
-    is_folder = path.is_dir()
-    if is_folder and sys.platform == "win32":
-        return
-    with suppress(PermissionError) if is_folder else nullcontext():
-        handle = os.open(path, os.O_RDONLY if is_folder else os.O_RDWR)  # Windows syncs only what may be written
-        try:
-            os.fsync(handle)
-        except OSError as error:
-            if not is_folder or error.errno != errno.EINVAL:
-                raise
-        finally:
-            os.close(handle)

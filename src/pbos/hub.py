@@ -18,7 +18,7 @@ from pbos.errors import InputError, MissingExtraError, ModelError
 from pbos.files import PathLike, url_of
 
 try:
-    from huggingface_hub import CommitOperationAdd, HfApi, errors, snapshot_download
+    from huggingface_hub import CommitOperationAdd, HfApi, errors
     from huggingface_hub.utils import tqdm
 except ImportError:
     raise MissingExtraError("a path at hf://", "hub") from None
@@ -66,14 +66,12 @@ def fetch(path: PathLike, *names: str) -> Path:
     place = place_of(path)
     patterns = [escape(f"{place.folder}/{name}".lstrip("/")) for name in names]
     with errors_about(place):
-        snapshot = snapshot_download(
+        snapshot = api().snapshot_download(
             place.repo,
             repo_type=place.kind,
             revision=place.revision,
             allow_patterns=patterns,
             tqdm_class=ProgressBar,
-            library_name="pbos",
-            library_version=__version__,
         )
     folder = Path(snapshot, place.folder)
     for name in names:

@@ -14,13 +14,14 @@ from typing import Any
 
 import numpy as np
 
+from pbos.atomic import check_target, remove, sweep
 from pbos.corpus.cooccurrences import Cooccurrences, Counting
 from pbos.corpus.counting import count_text
 from pbos.corpus.sources import Source, source_of
 from pbos.corpus.vectors import n_steps, word_vectors
 from pbos.counts import WordCounts, check_name
 from pbos.errors import InputError, whole_number
-from pbos.files import absolute, check_target, is_remote, local, real, remove, sweep
+from pbos.files import absolute, is_remote, local, real
 from pbos.model import Model
 from pbos.planning import memory_size
 from pbos.pools import pool_of

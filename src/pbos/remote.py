@@ -1,26 +1,24 @@
 """Files behind URLs: s3://, gs://, https:// and all others that fsspec knows (extra `remote`).
 
 The rest of pbos works on local files. What is remote is read as a stream, fetched into a cache, or uploaded when it is
-complete; `pbos.files` is where paths and URLs part. Any error is one sentence that names the URL.
+complete; `pbos.files` and `pbos.atomic` are where paths and URLs part. Any error is one sentence that names the URL.
 """
 
 from __future__ import annotations
 
 import errno
-import hashlib
-import io
 import os
 import re
 import secrets
-import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from pbos.atomic import lock, sweep, write_whole_folder
 from pbos.errors import InputError, MissingExtraError, PbosError
-from pbos.files import PathLike, lock, url_of, user_cache, write_whole_folder
+from pbos.files import PathLike, Readable, digest_of, url_of, user_cache
 
 try:
     from fsspec.core import url_to_fs
@@ -53,15 +51,23 @@ def errors_about(url: str) -> Iterator[None]:
 def find(url: str) -> tuple[Any, str]:
     """Return the file system of a URL, without what it remembers of earlier calls, and the path in it."""
     with errors_about(url):
-        system, path = url_to_fs(url)
+        system, place = url_to_fs(url)
         system.invalidate_cache()
-        return system, path
+        return system, place
+
+
+@contextmanager
+def found(path: PathLike) -> Iterator[tuple[Any, str]]:
+    """Yield what `find` returns; errors in the block name the URL."""
+    url = url_of(path)
+    with errors_about(url):
+        yield find(url)
 
 
 # Reading --------------------------------------------------------------------------------------------------------------
 
 
-class RemoteFile(io.RawIOBase):
+class RemoteFile(Readable):
     """A remote file, open for reading.
 
     Attributes:
@@ -70,16 +76,11 @@ class RemoteFile(io.RawIOBase):
 
     def __init__(self, path: PathLike) -> None:
         self.url = url_of(path)
-        system, place = find(self.url)
-        with errors_about(self.url):
+        with found(path) as (system, place):
             self.file = system.open(place, "rb")
             if (getattr(self.file, "details", None) or {}).get("type") == "directory":
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         self.size: int = (getattr(self.file, "size", 0) or 0) if self.file.seekable() else 0
-
-    def readable(self) -> bool:
-        """Return True, as io.BufferedReader requires."""
-        return True
 
     def seekable(self) -> bool:
         """Return whether the server sends parts of the file."""
@@ -106,47 +107,27 @@ class RemoteFile(io.RawIOBase):
 
 def read_range(path: PathLike, start: int, stop: int) -> bytes:
     """Return some bytes of a file."""
-    url = url_of(path)
-    system, place = find(url)
-    with errors_about(url):
+    with found(path) as (system, place):
         return bytes(system.cat_file(place, start=start, end=stop))
 
 
 def info_of(path: PathLike) -> dict[str, Any]:
-    """Return what a store says about a file or folder: its type, its size and so on."""
-    url = url_of(path)
-    system, place = find(url)
-    with errors_about(url):
+    """Return what a store says about a file or folder, such as its type and its size; nothing if there is none."""
+    with suppress(FileNotFoundError), found(path) as (system, place):
         return dict(system.info(place))
-
-
-def exists(path: PathLike) -> bool:
-    """Return whether there is a file or folder at a URL."""
-    try:
-        return bool(info_of(path))
-    except FileNotFoundError:
-        return False
-
-
-def is_folder(path: PathLike) -> bool:
-    """Return whether a URL is that of a folder, and not of a file."""
-    return bool(info_of(path)["type"] == "directory")
+    return {}
 
 
 def files_like(pattern: PathLike) -> list[str]:
     """Return the URLs of the files that a pattern such as s3://bucket/*.txt matches, sorted."""
-    url = url_of(pattern)
-    system, place = find(url)
-    with errors_about(url):
-        found = system.glob(place, detail=True)
-        return sorted(system.unstrip_protocol(name) for name, info in found.items() if info["type"] == "file")
+    with found(pattern) as (system, place):
+        matches = system.glob(place, detail=True)
+        return sorted(system.unstrip_protocol(name) for name, info in matches.items() if info["type"] == "file")
 
 
 def names_in(path: PathLike) -> set[str]:
     """Return the names of what is in a folder; none if there is no such folder."""
-    url = url_of(path)
-    system, place = find(url)
-    with errors_about(url), suppress(FileNotFoundError):
+    with found(path) as (system, place), suppress(FileNotFoundError):
         return {PurePosixPath(name).name for name in system.ls(place, detail=False)}
     return set()
 
@@ -170,8 +151,7 @@ def fetch(path: PathLike, *names: str) -> Path:
         folder = home / digest_of(facts)
         if folder.is_dir():
             return folder
-        for rest in home.glob(".*.tmp"):  # of processes that were killed
-            shutil.rmtree(rest, ignore_errors=True)
+        sweep(home)
         with write_whole_folder(folder) as temporary:
             for name in names:
                 with errors_about(f"{url}/{name}"):
@@ -183,13 +163,12 @@ def fetch(path: PathLike, *names: str) -> Path:
 
 def facts_of(url: str, names: tuple[str, ...]) -> str:
     """Return what is known about files of a folder, which changes when they do."""
-    known = {name: info_of(f"{url}/{name}") for name in names}
-    return repr([(name, [info.get(fact) for fact in FACTS]) for name, info in known.items()])
-
-
-def digest_of(text: str) -> str:
-    """Return a digest of a text, for the name of a folder."""
-    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+    facts = []
+    for name in names:
+        with found(f"{url}/{name}") as (system, place):
+            info = system.info(place)
+            facts.append((name, [info.get(fact) for fact in FACTS]))
+    return repr(facts)
 
 
 # Writing --------------------------------------------------------------------------------------------------------------
@@ -197,13 +176,11 @@ def digest_of(text: str) -> str:
 
 def check_writable(path: PathLike) -> None:
     """Raise an error if nothing can be written at a URL; to find out, an empty file is written next to it."""
-    url = url_of(path)
-    system, place = find(url)
-    probe = f"{place}.{secrets.token_hex(6)}.tmp"
-    with errors_about(url):
+    with found(path) as (system, place):
+        probe = f"{place}.{secrets.token_hex(6)}.tmp"
         system.pipe_file(probe, b"")
-    with suppress(Exception):  # some may write, but not remove
-        system.rm_file(probe)
+        with suppress(Exception):  # some may write, but not remove
+            system.rm_file(probe)
 
 
 @contextmanager
@@ -213,13 +190,11 @@ def uploaded(path: PathLike, last: str = "") -> Iterator[Path]:
     A file appears at its URL when it is complete, if that is what the store does. A folder does not: the file `last` is
     empty until all others are there.
     """
-    url = url_of(path)
-    check_writable(url)
+    check_writable(path)
     with tempfile.TemporaryDirectory(prefix="pbos-") as scratch:
-        local = Path(scratch, PurePosixPath(url).name)
+        local = Path(scratch, PurePosixPath(url_of(path)).name)
         yield local
-        system, place = find(url)
-        with errors_about(url):
+        with found(path) as (system, place):
             if local.is_file():
                 system.put_file(str(local), place)
                 return

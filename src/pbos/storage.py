@@ -22,22 +22,10 @@ import numpy as np
 import numpy.typing as npt
 
 from pbos.arrays import MAX_DIMS
+from pbos.atomic import check_target, reserve, write_whole_folder
 from pbos.confidence import CURVE
 from pbos.errors import InputError, ModelError
-from pbos.files import (
-    PathLike,
-    check_target,
-    fetch,
-    is_hub,
-    is_remote,
-    local,
-    names_in,
-    open_bytes,
-    real,
-    reserve,
-    url_of,
-    write_whole_folder,
-)
+from pbos.files import PathLike, fetch, is_hub, is_remote, local, names_in, open_file, real, url_of
 from pbos.index import SubwordIndex
 from pbos.kernels.trie import IndexArrays
 from pbos.settings import Spelling
@@ -246,13 +234,9 @@ def check_local(path: PathLike, target: Path) -> None:
 def is_model(folder: PathLike) -> bool:
     """Return whether a folder has a pbos model of any version, or what was uploaded of one."""
     try:
-        if is_remote(folder):
-            with open_bytes(f"{url_of(folder)}/{CONFIG}") as stream:
-                content = stream.read(MAX_CONFIG)
-        else:
-            with open_regular(local(folder) / CONFIG) as stream:
-                content = stream.read(MAX_CONFIG)
-        config = json.loads(content or '{"format": "pbos"}')
+        remote = is_remote(folder)
+        with open_file(f"{url_of(folder)}/{CONFIG}") if remote else open_regular(local(folder) / CONFIG) as stream:
+            config = json.loads(stream.read(MAX_CONFIG) or '{"format": "pbos"}')
     except (OSError, ValueError, RecursionError):
         return False
     return isinstance(config, dict) and config.get("format") == "pbos"

@@ -16,8 +16,9 @@ import numpy.typing as npt
 from numpy.lib.format import dtype_to_descr, write_array_header_1_0
 
 from pbos.arrays import blocks, save_array
+from pbos.atomic import hidden, lock, remove, reserve, sweep, sync, write_whole
 from pbos.errors import InputError
-from pbos.files import hidden, lock, names_in, remove, reserve, sweep, sync, write_whole
+from pbos.files import names_in
 from pbos.pools import Pool
 
 Array = npt.NDArray[Any]

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pbos.arrays import FloatMatrix
+from pbos.atomic import write_whole
 from pbos.errors import FormatError, InputError, MissingExtraError, warn
 from pbos.files import (
     ARROW,
@@ -29,7 +30,6 @@ from pbos.files import (
     open_file,
     separator_of,
     suffix_of,
-    write_whole,
 )
 from pbos.model import Model, load
 from pbos.progress import progress as progress_bar

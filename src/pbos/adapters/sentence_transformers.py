@@ -17,8 +17,9 @@ from typing import Any
 
 import numpy as np
 
+from pbos.atomic import write_whole
 from pbos.errors import InputError, MissingExtraError, ModelError
-from pbos.files import PathLike, write_whole
+from pbos.files import PathLike
 from pbos.model import load
 
 try:

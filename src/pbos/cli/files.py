@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from pbos.atomic import check_target
 from pbos.cli.common import (
     MAX_SHOWN,
     CountsOption,
@@ -29,7 +30,6 @@ from pbos.cli.common import (
     write_json,
 )
 from pbos.errors import InputError
-from pbos.files import check_target
 from pbos.settings import DTYPES, Preset
 from pbos.vectors import FORMATS
 

@@ -10,11 +10,12 @@ from typing import Annotated, Any
 
 import typer
 
+from pbos.atomic import remove
 from pbos.cli import Interrupted
 from pbos.cli.common import SchedulerOption, ThreadsOption, note, one_of, prepare, with_settings
 from pbos.cli.files import ForceOption, OutputOption, check_output, solver_facts
 from pbos.errors import InputError, PbosError
-from pbos.files import absolute, is_remote, remove
+from pbos.files import absolute, is_remote
 from pbos.settings import DTYPES
 
 ColumnOption = Annotated[

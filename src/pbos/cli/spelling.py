@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pbos.atomic import write_whole
 from pbos.cli.common import (
     CountsOption,
     InputOption,
@@ -24,7 +25,6 @@ from pbos.cli.common import (
     write_json,
 )
 from pbos.errors import InputError
-from pbos.files import write_whole
 
 if TYPE_CHECKING:
     from pbos.segmenter import Segmenter

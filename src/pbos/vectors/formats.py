@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
+from pbos.atomic import is_standing
 from pbos.errors import InputError, MissingExtraError
-from pbos.files import ARROW, COMPRESSIONS, PARQUET, PathLike, is_remote, is_standing, local, plain_suffix, suffix_of
+from pbos.files import ARROW, COMPRESSIONS, PARQUET, PathLike, is_remote, local, plain_suffix, suffix_of
 from pbos.settings import check_choice
 
 FORMATS = ("word2vec", "word2vec-binary", "glove", "npz", "gensim", "safetensors", "folder")

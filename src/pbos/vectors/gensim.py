@@ -10,10 +10,10 @@ import numpy as np
 
 from pbos.arrays import FloatMatrix
 from pbos.errors import FormatError
-from pbos.files import PathLike, on_disk
+from pbos.files import PathLike, damage_in, on_disk
 from pbos.vectors.npz import read_member
 from pbos.vectors.pickles import as_array, read_pickle
-from pbos.vectors.rows import Rows, damage_in
+from pbos.vectors.rows import Rows
 
 WORDS = ("index_to_key", "index2word", "index2entity")  # the names in gensim 4, and before
 VECTORS = ("vectors", "syn0")

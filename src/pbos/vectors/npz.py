@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from pbos.arrays import FloatMatrix
 from pbos.errors import FormatError
-from pbos.files import PathLike, check_expansion
-from pbos.vectors.rows import Rows, damage_in
+from pbos.files import PathLike, check_expansion, damage_in
+from pbos.vectors.rows import Rows
 
 CHUNK = 1 << 24  # bytes
 READ_HEADER = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}

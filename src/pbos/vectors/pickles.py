@@ -17,8 +17,7 @@ from typing import Any, BinaryIO, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from pbos.files import PathLike
-from pbos.vectors.rows import damage_in
+from pbos.files import PathLike, damage_in
 
 MAX_NAMES = 1000  # classes and functions in a pickle; gensim's have fewer than 50
 MAX_DEPTH = 100  # of tuples in tuples; gensim's have 3

@@ -2,33 +2,15 @@
 
 from __future__ import annotations
 
-import errno
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from pbos.arrays import MAX_DIMS, FloatMatrix
-from pbos.errors import FormatError, InputError, PbosError, warn
-from pbos.files import PathLike
+from pbos.errors import FormatError, InputError, warn
 
 CHECKED_AT_ONCE = 1 << 16  # rows
-
-
-@contextmanager
-def damage_in(path: PathLike, problem: str) -> Iterator[None]:
-    """Make a FormatError of any error that damaged bytes cause in other libraries, which can be nearly any."""
-    try:
-        yield
-    except (PbosError, MemoryError):
-        raise
-    except Exception as error:
-        if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):  # the disk, not the content
-            raise
-        why = str(error).partition("\n")[0].rstrip(":")  # tarfile says more than a line
-        raise FormatError(f"{path}: {problem} ({why}); copy or download it again") from error
 
 
 class Rows(NamedTuple):
@@ -42,29 +24,28 @@ class Rows(NamedTuple):
     def checked(self, limit: int | None = None) -> tuple[list[str], FloatMatrix]:
         """Return the words and a C-ordered float32 matrix, which is copied only if it has to be.
 
-        Empty and duplicate words are dropped. Anything else that is wrong is an error.
+        Empty and duplicate words, and words whose vectors have NaN or infinity, are dropped. Anything else that is
+        wrong is an error.
         """
         vectors = self.as_array()
         if len(self.words) != len(vectors):
             raise self.error(f"{self.source}: {len(self.words)} words but {len(vectors)} vectors; each word needs one")
         words = self.words[:limit]
-        with np.errstate(over="ignore"):  # a value too large for float32 becomes infinite, which is found below
+        with np.errstate(over="ignore"):  # a value too large for float32 becomes infinite
             matrix = np.ascontiguousarray(vectors[:limit], np.float32)
-        for start in range(0, len(matrix), CHECKED_AT_ONCE):  # in parts, to keep the mask small
-            finite = np.isfinite(matrix[start : start + CHECKED_AT_ONCE]).all(axis=1)
-            if not finite.all():
-                row = start + int(np.argmin(finite))
-                raise self.error(
-                    f"{self.source}, row {row + 1}: the vector of {words[row]!r} contains NaN, infinity or a value too "
-                    "large for float32; correct it or leave the word out"
-                )
+        bad = rows_with_infinity(matrix)
+        kept = sorted(set(range(len(words))).difference(bad)) if bad else range(len(words))
         first: dict[str, int] = {}
-        for row, word in enumerate(words):
-            first.setdefault(word, row)
+        for row in kept:
+            first.setdefault(words[row], row)
         if len(first) == len(words) and "" not in first:
             return words, matrix
-        self.warn([row for row, word in enumerate(words) if not word], "empty")
-        self.warn([row for row, word in enumerate(words) if word and first[word] != row], "duplicate")
+        if bad and not any(first):
+            raise self.error(f"{self.source}: all vectors of words contain NaN or infinity; expected finite numbers")
+        self.warn(bad, "word whose vector contains NaN or infinity", "words whose vectors contain NaN or infinity")
+        self.warn([row for row in kept if not words[row]], "empty word", "empty words")
+        again = [row for row in kept if words[row] and first[words[row]] != row]
+        self.warn(again, "duplicate word", "duplicate words")
         first.pop("", None)
         return list(first), matrix[list(first.values())]
 
@@ -85,9 +66,18 @@ class Rows(NamedTuple):
             raise self.error(f"{self.source}: the vectors need to be real numbers, got dtype {array.dtype}")
         return array
 
-    def warn(self, rows: list[int], what: str) -> None:
+    def warn(self, rows: list[int], one: str, many: str) -> None:
         """Give one warning for all rows that have the same problem."""
         if rows:
-            noun = "word" if len(rows) == 1 else "words"
+            what = one if len(rows) == 1 else many
             first = f"first: {self.words[rows[0]]!r}, row {rows[0] + 1}"
-            warn(f"{self.source}: dropped {len(rows)} {what} {noun} ({first})")
+            warn(f"{self.source}: dropped {len(rows)} {what} ({first})")
+
+
+def rows_with_infinity(matrix: FloatMatrix) -> list[int]:
+    """Return the rows with NaN or infinity."""
+    found: list[int] = []
+    for start in range(0, len(matrix), CHECKED_AT_ONCE):  # in parts, to keep the mask small
+        finite = np.isfinite(matrix[start : start + CHECKED_AT_ONCE]).all(axis=1)
+        found += (start + np.flatnonzero(~finite)).tolist()
+    return found

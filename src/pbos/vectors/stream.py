@@ -13,8 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from pbos.arrays import MAX_DIMS, FloatMatrix
+from pbos.atomic import reserve
 from pbos.errors import FormatError
-from pbos.files import BOM, PathLike, reserve
+from pbos.files import BOM, PathLike
 from pbos.progress import Advance
 from pbos.vectors.rows import Rows
 

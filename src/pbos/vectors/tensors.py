@@ -9,8 +9,8 @@ import numpy as np
 
 from pbos.arrays import FloatMatrix
 from pbos.errors import FormatError
-from pbos.files import PathLike
-from pbos.vectors.rows import Rows, damage_in
+from pbos.files import PathLike, damage_in
+from pbos.vectors.rows import Rows
 
 
 def is_safetensors(head: bytes) -> bool:

@@ -11,26 +11,28 @@ from pbos.files import PathLike
 from pbos.kernels.numbers import parse_lines
 from pbos.vectors.stream import BLOCK, LONGEST, NUMBER, Layout, RowBuilder, split_line
 
-LARGEST = float(np.finfo(np.float32).max)
-
 
 def read_text(rows: RowBuilder, layout: Layout, blocks: Iterator[bytes], limit: int | None) -> None:
-    """Read all lines, or `limit` rows."""
+    """Read all lines, or `limit` rows; rows with NaN or infinity become NaN."""
     line = layout.line
     for block in end_at_lines(rows.path, blocks, BLOCK + LONGEST * layout.dims):
         # A number takes at least two bytes. One row more than fits, so that the kernel stops at a line with too few.
         wanted = min(block.count(b"\n"), len(block) // (2 * layout.dims) + 1)
         if limit is not None:
             wanted = min(wanted, limit - len(rows))
-        spans = np.empty((wanted, 2), np.int64)
-        filled, passed, at = parse_lines(np.frombuffer(block, np.uint8), rows.room(wanted), spans)
-        rows.add(block, spans[:filled])
-        line += passed
-        if len(rows) == limit:
-            return
-        if at < len(block):
-            problem = explain(block[at : block.index(b"\n", at)], layout.dims)
-            raise FormatError(f"{rows.path}, line {line}: {problem}; correct the row or delete it")
+        data, spans, at = np.frombuffer(block, np.uint8), np.empty((wanted, 2), np.int64), 0
+        while at < len(block):
+            filled, passed, read = parse_lines(data[at:], rows.room(wanted), spans)
+            rows.add(block, spans[:filled] + at)
+            wanted, line, at = wanted - filled, line + passed, at + read
+            if at < len(block) and len(rows) != limit:
+                end = block.index(b"\n", at)
+                word = word_before_infinity(block[at:end], layout.dims, f"{rows.path}, line {line}")
+                rows.room(1)[:] = np.nan
+                rows.words.append(word)
+                wanted, line, at = wanted - 1, line + 1, end + 1
+            if len(rows) == limit:
+                return
     if layout.announced not in (None, len(rows)):
         warn(f"{rows.path}: the header announces {layout.announced} rows, but there are {len(rows)}; all were read")
 
@@ -50,12 +52,17 @@ def end_at_lines(path: PathLike, blocks: Iterator[bytes], most: int) -> Iterator
         yield rest + b"\n"
 
 
-def explain(line: bytes, dims: int) -> str:
-    """Return what is wrong with a line that the kernel did not accept."""
+def word_before_infinity(line: bytes, dims: int, place: str) -> str:
+    """Return the word of a line that the kernel did not accept; an error if it has no word and numbers after it."""
     tokens = split_line(line)
-    if len(tokens) <= dims:
-        return f"expected a word and {dims} numbers, found {len(tokens)} fields"
+    if len(tokens) + line.startswith((b" ", b"\t")) <= dims:  # after a space, the word can be empty
+        raise FormatError(
+            f"{place}: expected a word and {dims} numbers, found {len(tokens)} fields; correct the row or delete it"
+        )
     for token in tokens[-dims:]:
-        if not NUMBER.fullmatch(token) or not abs(float(token)) <= LARGEST:
-            break
-    return f"expected a word and {dims} numbers, but {token.decode(errors='replace')!r} is not a finite float32 number"
+        if not NUMBER.fullmatch(token):
+            raise FormatError(
+                f"{place}: expected a word and {dims} numbers, but {token.decode(errors='replace')!r} is not a number; "
+                "correct the row or delete it"
+            )
+    return b" ".join(tokens[:-dims]).decode(errors="replace")

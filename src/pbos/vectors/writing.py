@@ -15,8 +15,9 @@ import numpy as np
 from numpy.lib.format import write_array_header_1_0 as write_npy_header
 
 from pbos.arrays import FloatMatrix
+from pbos.atomic import write_whole
 from pbos.errors import InputError, warn
-from pbos.files import COMPRESSIONS, PathLike, is_remote, real, suffix_of, write_whole
+from pbos.files import COMPRESSIONS, PathLike, is_remote, real, suffix_of
 from pbos.vectors.formats import bad_words
 from pbos.vectors.gensim import write_gensim
 from pbos.vectors.npz import write_npz
