@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pbos.arrays import FloatMatrix, projected, projection, rows_of
+from pbos.arrays import FloatMatrix, blocks, projected, projection, rows_of
 from pbos.confidence import Confidence
 from pbos.evidence import mean_and_scale, unfitted
 from pbos.index import SubwordIndex
@@ -74,10 +74,9 @@ def make_system(
     to be large. Subwords merged into one vector cost the sum. Whole words are not merged: `Own` sets their vectors.
     """
     size = min(max(SMALL_PART, len(words) // (8 * run.pool.size)), PART)
-    places = [slice(first, min(first + size, len(words))) for first in range(0, len(words), size)]
     subwords = Subwords(index.kept("index", run.work), run.preset)
     weigh = partial(weigh_words, subwords, codes, not isinstance(run.preset.own_share, str), run.work)
-    weighed = run.pool.map("weigh-words", weigh, places)
+    weighed = run.pool.map("weigh-words", weigh, blocks(len(words), size))
     parts, whole = [part for part, _ in weighed], np.concatenate([whole for _, whole in weighed])
     rows = index.rows
     with_vector = np.flatnonzero(rows >= 0)

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from pbos.arrays import blocks
 from pbos.errors import InputError, ModelError, warn
 from pbos.kernels import counting, trie
 from pbos.kernels.machine import LINE
@@ -387,8 +388,7 @@ def count_subwords(
     alphabet = characters_of(words.codes)
     counts, is_target = work.keep("counts", counts), work.keep("is_target", is_target)
     count = partial(count_part, words, counts, is_target, alphabet, max_len, work)
-    places = [slice(first, min(first + PART, n_words)) for first in range(0, max(n_words, 1), PART)]
-    found = pool.map("count-subwords", count, places)
+    found = pool.map("count-subwords", count, list(blocks(n_words, PART)) or [slice(0, 0)])
     while len(found) > 1:  # in pairs, so that sums are the same wherever they are computed
         pairs = [(f"merged-{len(found)}-{at}", found[at : at + 2]) for at in range(0, len(found), 2)]
         merged = pool.map("merge-subword-counts", partial(merge_counts, work), pairs)

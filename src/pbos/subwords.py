@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from pbos.arrays import FloatMatrix
+from pbos.arrays import FloatMatrix, blocks, cut
 from pbos.errors import InputError, ModelError, whole_number
 from pbos.index import SubwordIndex, probabilities, unpack_rows
 from pbos.kernels import trie
@@ -377,16 +377,15 @@ class Subwords:
         pool, work = pool or Threads(), work or Workspace()
         seen = self.index.probs > 0
         index = self.index.pruned(seen)  # smaller, so faster; its subwords with a probability have the same order
-        bounds = np.linspace(0, words.offsets.size - 1, EM_PARTS + 1).astype(int).tolist()
-        places = [slice(*bounds[at : at + 2]) for at in range(EM_PARTS)]
+        places = cut(words.offsets.size - 1, EM_PARTS)
         counts = work.keep("em.counts", counts)
         for number in range(rounds):
             subwords = Subwords(index.kept(f"em-{number}", work), self.spelling)
             _ = subwords._nodes  # unpacked before there are threads
             count = partial(expected, subwords, words, counts, work)
             sums = np.zeros(len(index) + 1)
-            for first in range(0, EM_PARTS, pool.size):  # only as many parts at a time, as each has a sum per node
-                for part in pool.map("fit-probabilities", count, places[first : first + pool.size]):
+            for some in blocks(EM_PARTS, pool.size):  # only as many parts at a time, as each has a sum per node
+                for part in pool.map("fit-probabilities", count, places[some]):
                     sums += part
                     work.forget(part)
             sums = np.where(index.probs > 0, np.maximum(sums, np.finfo(np.float64).tiny), 0)
@@ -432,7 +431,7 @@ def map_chunks(function: Callable[[slice], Result], n_words: int, threads: int |
     if n_words <= SMALL_CHUNK and threads is None:
         return [function(slice(0, n_words))]
     size = min(CHUNK, max(SMALL_CHUNK, -(-n_words // (8 * thread_count(threads)))))
-    return in_threads(function, [slice(first, first + size) for first in range(0, n_words, size)], threads)
+    return in_threads(function, blocks(n_words, size), threads)
 
 
 def flat(chunks: list[list[Result]]) -> list[Result]:
