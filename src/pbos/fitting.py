@@ -104,9 +104,7 @@ def weigh_words(
     """Return the weights of some words and, if `own`, the column that each has as a whole; -1 for none."""
     words = codes.part(some.start, some.stop)
     weights = subwords.weights_of_codes(words, threads=1).merged()
-    whole = np.full(len(weights), -1)
-    if own:
-        whole = subwords.rows_of_whole_words(words)
+    whole = subwords.rows_of_whole_words(words) if own else np.full(len(weights), -1)
     return weights.kept(f"part-{some.start}", work), whole
 
 
@@ -132,22 +130,18 @@ def position_factors(index: SubwordIndex, spelling: Spelling) -> npt.NDArray[np.
 
 def solve(system: System, run: Run) -> tuple[Solution, Confidence | None]:
     """Find the subword vectors with the preset's solver, and their confidence if the preset asks for it."""
-    if run.preset.solver == "sgd":
-        return solve_sgd(system, run), None
-    choice, confidence = tune(system, run)
-    reliability = reliabilities(system.counts, choice.share)
-    own = None if isinstance(run.preset.own_share, str) else Own(system.whole, run.preset.own_share)
+    recipe = run.preset
+    choice, confidence = (None, None) if recipe.solver == "sgd" else tune(system, run)
     with progress_bar("training", system.targets.shape[1], run.progress) as advance:
-        solution = Ridge(system.weights, system.penalty, reliability, work=run.work).solve(
-            system.targets,
-            choice.lam,
-            iterations=choice.iterations,
-            own=own,
-            pool=run.pool,
-            device=run.device,
-            work=run.work,
-            on_slice=advance,
-        )
+        options: dict[str, Any] = {"pool": run.pool, "work": run.work, "on_slice": advance}
+        if choice is None:
+            options |= {"epochs": recipe.epochs, "lr": recipe.lr, "seed": run.seed, "unit_length": recipe.unit_length}
+            return sgd(system.weights, system.targets, **options), None
+        reliability = reliabilities(system.counts, choice.share)
+        own = None if isinstance(recipe.own_share, str) else Own(system.whole, recipe.own_share)
+        options |= {"iterations": choice.iterations, "own": own, "device": run.device}
+        ridge = Ridge(system.weights, system.penalty, reliability, work=run.work)
+        solution = ridge.solve(system.targets, choice.lam, **options)
     solution.report["reliability"] = "even" if choice.share is None else round(choice.share, 4)
     if choice.scores:
         solution.report["tried"] = choice.scores
@@ -157,35 +151,18 @@ def solve(system: System, run: Run) -> tuple[Solution, Confidence | None]:
     return solution, confidence
 
 
-def solve_sgd(system: System, run: Run) -> Solution:
-    """Find the subword vectors by stochastic gradient descent."""
-    recipe = run.preset
-    with progress_bar("training", system.targets.shape[1], run.progress) as advance:
-        return sgd(
-            system.weights,
-            system.targets,
-            epochs=recipe.epochs,
-            lr=recipe.lr,
-            seed=run.seed,
-            unit_length=recipe.unit_length,
-            pool=run.pool,
-            work=run.work,
-            on_slice=advance,
-        )
-
-
 # -- held-out words ----------------------------------------------------------------------------------------------------
 
 
 def tune(system: System, run: Run) -> tuple[Choice, Confidence | None]:
     """Choose lam and reliability on held-out words, and fit the confidence to them."""
-    found = run.work.step("tuned", lambda: as_plain(*tune_now(system, run)))
+
+    def compute() -> dict[str, Any]:
+        choice, confidence = tune_now(system, run)
+        return {"choice": list(choice), **({} if confidence is None else confidence.tensors())}
+
+    found = run.work.step("tuned", compute)
     return Choice(*found["choice"]), Confidence.of_tensors(found)
-
-
-def as_plain(choice: Choice, confidence: Confidence | None) -> dict[str, Any]:
-    """Return arrays and plain data."""
-    return {"choice": list(choice), **({} if confidence is None else confidence.tensors())}
 
 
 def tune_now(system: System, run: Run) -> tuple[Choice, Confidence | None]:
@@ -266,6 +243,6 @@ def calibrate(
     )
     stored = SubwordVectors.of(vectors)
     subwords = Subwords(index, run.preset, stored.lengths, packed)
-    features = subwords.features(words, stored, evidence, run.threads)
+    features = subwords.features(subwords.read(words), stored, evidence)
     composed = held_out.weights.composed(vectors)
     return evidence.fitted(features, row_cosines(composed, projected(held_out.targets, directions)))

@@ -22,6 +22,7 @@ from pbos.workspace import Workspace
 
 PART = 1 << 20  # words counted together; a fixed number, so that sums do not depend on where they are computed
 LONGEST_WORD = 256  # characters; a longer word has n (n + 1) / 2 subwords that no other word will have
+NO_LEVELS = np.zeros(0, np.float32)
 PROB_RANGE = 1e-12  # the lowest probability level, relative to the highest; EM brings most subwords below it
 
 
@@ -52,8 +53,9 @@ class SubwordIndex:
         alphabet: npt.NDArray[np.unsignedinteger[Any]],
         labels: npt.NDArray[np.integer[Any]],
         children: npt.NDArray[np.integer[Any]],
-        probs: npt.NDArray[np.float32],
+        probs: npt.NDArray[Any],
         rows: npt.NDArray[np.int32],
+        prob_levels: npt.NDArray[np.float32] = NO_LEVELS,
     ) -> SubwordIndex:
         """Pack the nodes of a trie, given in level order.
 
@@ -61,15 +63,16 @@ class SubwordIndex:
             alphabet: The characters, as code points in ascending order.
             labels: The position in the alphabet of each node's last character; 0 for the root.
             children: The number of children of each node; 0 for the root.
-            probs: The probability of each node; 0 for none.
+            probs: The probability of each node; 0 for none. With `prob_levels`, its number among these.
             rows: The row of its vector; -1 for none.
+            prob_levels: See `with_prob_levels`.
         """
         arrays = IndexArrays(
             alphabet=alphabet.astype(np.uint32),
             labels=narrow(labels),
             children=narrow(children),
-            probs=probs.astype(np.float32),
-            prob_levels=np.zeros(0, np.float32),
+            probs=probs,
+            prob_levels=prob_levels,
             rows=pack_rows(rows),
         )
         return cls(arrays)
@@ -183,8 +186,7 @@ class SubwordIndex:
 
     def with_probs(self, probs: npt.NDArray[np.float32]) -> SubwordIndex:
         """Return the index with other probabilities, as float32."""
-        exact = probs.astype(np.float32)
-        return SubwordIndex(self.arrays._replace(probs=exact, prob_levels=np.zeros(0, np.float32)))
+        return SubwordIndex(self.arrays._replace(probs=probs.astype(np.float32), prob_levels=NO_LEVELS))
 
     def with_rows(self, rows: npt.NDArray[np.int32]) -> SubwordIndex:
         """Return the index with other rows."""
@@ -228,8 +230,7 @@ class SubwordIndex:
 
     def for_weights(self) -> SubwordIndex:
         """Return the index in which only single characters and subwords with a vector have a probability."""
-        probs = self.arrays.probs
-        return SubwordIndex(self.arrays._replace(probs=np.where(self.can_weigh(), probs, np.zeros_like(probs))))
+        return SubwordIndex(self.arrays._replace(probs=np.where(self.can_weigh(), self.arrays.probs, 0)))
 
     def inner(self) -> npt.NDArray[np.int64]:
         """Return for each node the same subword without the mark at its start, its end or both; 0 if it has none.
@@ -276,28 +277,14 @@ class SubwordIndex:
         children[0] = 0
         rows = np.where(keep, self.rows, NO_ROW)[needed]
         _, rows[rows >= 0] = np.unique(rows[rows >= 0], return_inverse=True)
-        probs = np.where(keep, self.probs, np.float32(0))[needed]
-        index = SubwordIndex.of(self.alphabet[alphabet_kept], labels, children, probs, rows)
-        if self.arrays.prob_levels.size:  # keep the levels as they are
-            levels = np.where(keep, self.arrays.probs, 0)[needed]
-            index = SubwordIndex(index.arrays._replace(probs=levels, prob_levels=self.arrays.prob_levels))
-        return index
+        probs, levels = np.where(keep, self.arrays.probs, 0)[needed], self.arrays.prob_levels
+        return SubwordIndex.of(self.alphabet[alphabet_kept], labels, children, probs, rows, levels)
 
 
 def busiest_window(counts: npt.NDArray[np.int64]) -> int:
     """Return the start of the WINDOW adjacent letters that most nodes end with."""
     sums = np.concatenate([[0], np.cumsum(counts)])
     return int(np.argmax(sums[WINDOW:] - sums[:-WINDOW]))
-
-
-class Level(NamedTuple):
-    """All subwords of one length, in order."""
-
-    labels: npt.NDArray[Any]  # the last letter
-    sums: npt.NDArray[np.float64]  # of the counts of words, over all occurrences
-    n_words: npt.NDArray[np.int32]  # how many words contain it
-    has_vector: npt.NDArray[np.bool_]  # whether it gets one: at first, whether a target contains it
-    parents_children: npt.NDArray[np.int32]  # the number of children of each subword of the previous level
 
 
 def narrow(numbers: npt.NDArray[np.integer[Any]]) -> npt.NDArray[Any]:
@@ -481,13 +468,13 @@ def count_part(
     text = counting.as_one_text(*part, numbers)
     levels = list(levels_of(text, letters.size, part.offsets, counts[some], is_target[some], max_len))
     places = np.searchsorted(alphabet, letters).astype(np.min_scalar_type(alphabet.size))
-    childless = np.zeros(levels[-1].labels.size if levels else 1, np.int32)
+    labels, sums, n_words, in_target, children = zip(*levels, strict=True) if levels else [()] * 5
     return SubwordCounts(
-        np.concatenate([np.zeros(1, places.dtype), *(places[level.labels] for level in levels)]),
-        np.concatenate([*(level.parents_children for level in levels), childless]),
-        np.concatenate([[0.0], *(level.sums for level in levels)]),
-        np.concatenate([np.zeros(1, np.int32), *(level.n_words for level in levels)]),
-        np.concatenate([[False], *(level.has_vector for level in levels)]),
+        np.concatenate([np.zeros(1, places.dtype), *(places[letters] for letters in labels)]),
+        np.concatenate([*children, np.zeros(levels[-1][0].size if levels else 1, np.int32)]),
+        np.concatenate([[0.0], *sums]),
+        np.concatenate([np.zeros(1, np.int32), *n_words]),
+        np.concatenate([[False], *in_target]),
     ).kept(f"counted-{some.start}", work)
 
 
@@ -516,8 +503,12 @@ def levels_of(
     counts: npt.NDArray[np.float64],
     is_target: npt.NDArray[np.bool_],
     max_len: int | None,
-) -> Iterator[Level]:
-    """Yield all substrings of words, up to a length, level by level (see `kernels.counting`)."""
+) -> Iterator[list[npt.NDArray[Any]]]:
+    """Yield all substrings of words, up to a length, level by level: what `kernels.counting.next_level` says of them.
+
+    These are the last letter of each, the sum of its words' counts, the number of words that contain it, whether a
+    target does, and how many of them each subword of the previous level is followed by.
+    """
     if text.size > counting.MAX_PLACES or offsets.size - 1 > counting.MAX_WORDS:
         most = f"{counting.MAX_WORDS:,} words and {counting.MAX_PLACES:,} characters"
         raise InputError(
@@ -530,7 +521,7 @@ def levels_of(
         *level, parent_has_children, n_nodes, ends = counting.next_level(
             text, counts, length, n_nodes, parent_has_children, starts, ends, spans, longer
         )
-        yield Level(*level)
+        yield level
         spans, longer, length = longer, spans, length + 1
 
 

@@ -66,12 +66,13 @@ class Segmentation(NamedTuple):
 
 
 class WordSpans(NamedTuple):
-    """One word and all its spans; those that start at position i are ``starts[i]:starts[i + 1]``, shortest first."""
+    """One word and all its spans: span k is ``spelled[begins[k]:ends[k]]``, in the order of begins and ends."""
 
     word: str  # as the model reads it, without marks
     spelled: str  # with marks
     is_mark: npt.NDArray[np.bool_]  # (length,)
-    starts: npt.NDArray[np.int64]  # (length + 1,)
+    begins: npt.NDArray[np.int64]  # (n_spans,)
+    ends: npt.NDArray[np.int64]  # (n_spans,)
     probs: npt.NDArray[np.float64]  # (n_spans,)
     posteriors: npt.NDArray[np.float64]  # (n_spans,)
     weights: npt.NDArray[np.float64]  # (n_spans,), sum to 1; 0 for subwords without a vector
@@ -160,24 +161,24 @@ class Subwords:
         letters = count_letters(*codes, 0, 1, self.spelling.boundaries, self.spelling.inner_boundaries)
         found = list(self._inspected(self._nodes, codes))
         if self._weight_nodes is not self._nodes:
-            found[3] = self._inspected(self._weight_nodes, codes)[3]
+            found[4] = self._inspected(self._weight_nodes, codes)[4]
         return WordSpans(plain, mark([plain], self.spelling)[0], np.diff(letters) == 0, *found)
 
     def _inspected(self, nodes: Nodes, word: Codes) -> tuple[Any, ...]:
-        """Return everything about the spans of one word: starts, probabilities, posteriors, weights, the log total."""
+        """Return what `WordSpans` says about the spans of one word."""
         codes, (unseen_char_prob, kind, start_weight, end_weight) = word.codes, self._weighing
         starts, span_nodes, probs = find_spans(nodes, unseen_char_prob, *word, 0, 1)
         starts = starts[:-1]
         posteriors, log_total = inspected(starts, probs)
         begins = np.repeat(np.arange(codes.size), np.diff(starts))
-        ends = begins + np.arange(begins.size) - starts[begins]  # inclusive
+        ends = begins + 1 + np.arange(begins.size) - starts[begins]
         weights = {POSTERIOR: posteriors, UNIFORM: np.ones_like(posteriors), BOTH: posteriors + 1.0}[kind]
         factors = np.where(codes[begins] == ord(LEFT), start_weight, 1.0)
-        factors *= np.where(codes[ends] == ord(RIGHT), end_weight, 1.0)
+        factors *= np.where(codes[ends - 1] == ord(RIGHT), end_weight, 1.0)
         rows = nodes[2][span_nodes, trie.ROW]
         weights = np.where(rows & trie.LOW_HALF == trie.NO_VECTOR, 0.0, weights * factors)
         total = np.cumsum(weights)[-1]  # from left to right, as the kernels sum
-        return starts, probs, posteriors, weights / total if total > 0.0 else weights, log_total
+        return begins, ends, probs, posteriors, weights / total if total > 0.0 else weights, log_total
 
     # -- many words ----------------------------------------------------------------------------------------------------
 
@@ -216,7 +217,7 @@ class Subwords:
 
         def write_chunk(chunk: slice) -> None:
             some, out = self.read(words[chunk]), found[chunk]
-            features = self._features(some, chunk.start, vectors, confidence)
+            features = self.features(some, vectors, confidence, chunk.start)
             out[:] = confidence.predict(features)
             out[features[:, -2] == 0] = 0  # no subwords
             if training := known.keys() & some:
@@ -229,20 +230,9 @@ class Subwords:
         return found
 
     def features(
-        self, words: list[str], vectors: SubwordVectors, confidence: Confidence, threads: int | None = None
+        self, words: list[str], vectors: SubwordVectors, confidence: Confidence, first: int = 0
     ) -> npt.NDArray[np.float32]:
-        """Return what `Confidence.predict` needs about words, (n_words, n_features)."""
-        _ = self._weight_nodes
-
-        def features_of(chunk: slice) -> npt.NDArray[np.float32]:
-            return self._features(self.read(words[chunk]), chunk.start, vectors, confidence)
-
-        return np.concatenate(map_chunks(features_of, len(words), threads))
-
-    def _features(
-        self, words: list[str], first: int, vectors: SubwordVectors, confidence: Confidence
-    ) -> npt.NDArray[np.float32]:
-        """Return the features of words that were read."""
+        """Return what `Confidence.predict` needs about words that were read, (n_words, n_features)."""
         codes = encode(words, self.spelling, first)
         bits, negligible, _ = vectors.kernel_arguments
         scales = NO_SCALES if vectors.scales is None else vectors.scales

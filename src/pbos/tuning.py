@@ -23,6 +23,7 @@ SCORE_SHARE = 1 / 10  # in one half of the score, words count as training words 
 SEARCH_DIMS = 32  # enough to tell one setting from another
 MOST_HELD_OUT = 5000
 Vector = npt.NDArray[np.float64]
+Setting = tuple[float, float | None]  # lam and share
 
 
 class Words(NamedTuple):
@@ -55,13 +56,6 @@ class Choice(NamedTuple):
     share: float | None  # as for `reliabilities`
     scores: dict[str, float]
     iterations: int | None = None  # that the solver needs; None if it was not found out
-
-
-class Gain(NamedTuple):
-    """A difference of scores and its standard error."""
-
-    mean: float
-    error: float
 
 
 def reliabilities(counts: Vector, share: float | None) -> npt.NDArray[np.float32] | None:
@@ -150,7 +144,7 @@ def choose(
     needed, columns = np.unique(held_out.weights.indices, return_inverse=True)
     needed = work.keep("tuning.columns", needed)  # so that they are not sent with every slice
     weights = replace(held_out.weights, indices=columns.astype(np.int32), n_columns=needed.size)
-    iterations: dict[tuple[float, float | None], int] = {}
+    iterations: dict[Setting, int] = {}
 
     @functools.cache
     def cosines_of(lam: float, share: float | None) -> tuple[Vector, Vector]:
@@ -164,11 +158,11 @@ def choose(
         on_try(name, scores[name])
         return plain, row_cosines(words - middle, goal - middle)
 
-    def gain(old: tuple[float, float | None], new: tuple[float, float | None], by: int, parts: Vector) -> Gain:
-        """Return how much better a setting is than another; `by` is 0 for plain cosines, 1 around the mean."""
+    def gain(old: Setting, new: Setting, by: int, parts: Vector) -> tuple[float, float]:
+        """Return how much better a setting is, by plain cosines (0) or around the mean (1), and the standard error."""
         gained = cosines_of(*new)[by] - cosines_of(*old)[by]
         mean = float(parts @ gained)
-        return Gain(mean, float(np.sqrt(parts**2 @ (gained - mean) ** 2)))
+        return mean, float(np.sqrt(parts**2 @ (gained - mean) ** 2))
 
     def climb(at: int, share: float | None, by: int, parts: Vector) -> int:
         """Return the position of the largest lam that is within a standard error of the best one next to it."""
