@@ -74,7 +74,7 @@ def make_system(
     to be large. Subwords merged into one vector cost the sum. Whole words are not merged: `Own` sets their vectors.
     """
     size = min(max(SMALL_PART, len(words) // (8 * run.pool.size)), PART)
-    subwords = Subwords(index.kept("index", run.work), run.preset)
+    subwords = Subwords(SubwordIndex(run.work.keep_all("index", index.arrays)), run.preset)
     weigh = partial(weigh_words, subwords, codes, not isinstance(run.preset.own_share, str), run.work)
     weighed = run.pool.map("weigh-words", weigh, blocks(len(words), size))
     parts, whole = [part for part, _ in weighed], np.concatenate([whole for _, whole in weighed])
@@ -91,8 +91,6 @@ def make_system(
             part.forget(run.work)
         parts = merged
     weights = joined(parts, run.work)
-    for part in parts:
-        part.forget(run.work)
     penalty = np.zeros(weights.n_columns)
     np.add.at(penalty, rows[with_vector], position_factors(index, run.preset)[with_vector])
     return System(index, words, weights, penalty, whole, targets, counts)

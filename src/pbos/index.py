@@ -174,16 +174,6 @@ class SubwordIndex:
         """The number of vectors that the rows refer to."""
         return int(self.rows.max()) + 1
 
-    def kept(self, name: str, work: Workspace) -> SubwordIndex:
-        """Return the same index in files, if the workspace has a folder."""
-        arrays = (work.keep(f"{name}.{field}", array) for field, array in self.arrays._asdict().items())
-        return SubwordIndex(IndexArrays(*arrays))
-
-    def forget(self, work: Workspace) -> None:
-        """Remove its files."""
-        for array in self.arrays:
-            work.forget(array)
-
     def with_probs(self, probs: npt.NDArray[np.float32]) -> SubwordIndex:
         """Return the index with other probabilities, as float32."""
         return SubwordIndex(self.arrays._replace(probs=probs.astype(np.float32), prob_levels=NO_LEVELS))
@@ -324,15 +314,6 @@ class SubwordCounts(NamedTuple):
     n_words: npt.NDArray[np.int32]  # how many words contain it
     is_target: npt.NDArray[np.bool_]  # whether a word that has a vector does
 
-    def kept(self, name: str, work: Workspace) -> SubwordCounts:
-        """Return the same in files, if the workspace has a folder."""
-        return SubwordCounts(*(work.keep(f"{name}.{field}", array) for field, array in self._asdict().items()))
-
-    def forget(self, work: Workspace) -> None:
-        """Remove its files."""
-        for array in self:
-            work.forget(array)
-
 
 def count_subwords(
     words: Codes,
@@ -380,7 +361,7 @@ def count_subwords(
         pairs = [(f"merged-{len(found)}-{at}", found[at : at + 2]) for at in range(0, len(found), 2)]
         merged = pool.map("merge-subword-counts", partial(merge_counts, work), pairs)
         for part in found[: 2 * (len(found) // 2)]:
-            part.forget(work)
+            work.forget(*part)
         found = merged
     labels, children, sums, n_words_with, has_vector = found[0]
     lengths = lengths_of(children, alphabet.size)
@@ -398,7 +379,7 @@ def count_subwords(
         probabilities(sums),
         np.where(has_vector, np.cumsum(has_vector, dtype=np.int32) - 1, np.int32(NO_ROW)),
     )
-    found[0].forget(work)
+    work.forget(*found[0])
     return index
 
 
@@ -416,8 +397,8 @@ def without_long_words(
         f"not counted (the first is word {first:,}); drop them, or set max_len"
     )
     offsets = np.concatenate([[0], np.cumsum(lengths[keep])])
-    kept = Codes(words.codes[np.repeat(keep, lengths)], offsets).kept("counted", work)
-    return kept, counts[keep], is_target[keep]
+    kept = Codes(words.codes[np.repeat(keep, lengths)], offsets)
+    return work.keep_all("counted", kept), counts[keep], is_target[keep]
 
 
 def characters_of(codes: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
@@ -469,13 +450,14 @@ def count_part(
     levels = list(levels_of(text, letters.size, part.offsets, counts[some], is_target[some], max_len))
     places = np.searchsorted(alphabet, letters).astype(np.min_scalar_type(alphabet.size))
     labels, sums, n_words, in_target, children = zip(*levels, strict=True) if levels else [()] * 5
-    return SubwordCounts(
+    found = SubwordCounts(
         np.concatenate([np.zeros(1, places.dtype), *(places[letters] for letters in labels)]),
         np.concatenate([*children, np.zeros(levels[-1][0].size if levels else 1, np.int32)]),
         np.concatenate([[0.0], *sums]),
         np.concatenate([np.zeros(1, np.int32), *n_words]),
         np.concatenate([[False], *in_target]),
-    ).kept(f"counted-{some.start}", work)
+    )
+    return work.keep_all(f"counted-{some.start}", found)
 
 
 def merge_counts(work: Workspace, named: tuple[str, list[SubwordCounts]]) -> SubwordCounts:
@@ -493,7 +475,8 @@ def merge_counts(work: Workspace, named: tuple[str, list[SubwordCounts]]) -> Sub
             total[known] += getattr(part, field)[place[known]]
         return total
 
-    return SubwordCounts(labels, children, added("sums"), added("n_words"), added("is_target")).kept(name, work)
+    counts = SubwordCounts(labels, children, added("sums"), added("n_words"), added("is_target"))
+    return work.keep_all(name, counts)
 
 
 def levels_of(

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 SLICE = 64  # dimensions solved together, at most: a few cache lines per vector
 FEW = 32  # so few dimensions are solved until all of them are done
+LEAST_SLICE = FEW // 2
 LEAST_WEIGHT = 1e-4  # of a word as a whole; with a smaller one, its vector would be too long
 NONE = np.zeros(0, np.float32)
 PROBE = 8  # directions in which the number of iterations is found
@@ -227,7 +228,7 @@ class Ridge:
             raise InputError(f"lam must be above 0, got {lam}")
         pool, work, dims = pool or Threads(), work or Workspace(), targets.shape[1]
         needed = bytes_per_dim(self._order.size, self._n_shared, self._n_rows.size)
-        most, stop, moved = FEW // 2, (max_iterations, tolerance), None
+        most, stop, moved = LEAST_SLICE, (max_iterations, tolerance), None
         if device is not None:
             pool, moved = Threads(1), self._moved_to(device)
         elif dims > FEW:
@@ -235,7 +236,7 @@ class Ridge:
                 probe = work.keep("probe", projected(targets, projection(dims, PROBE, 0)))
                 few = self.solve(probe, lam, tolerance=tolerance, max_iterations=max_iterations, pool=pool)
                 iterations = few.report["iterations"]
-            most, stop = max(FEW // 2, min(SLICE, pool.memory // needed)), (iterations, 0.0)
+            most, stop = max(LEAST_SLICE, min(SLICE, pool.memory // needed)), (iterations, 0.0)
         n_slices = 2 * -(-dims // (2 * most))  # an even number, like most numbers of cores
         slices = cut(dims, n_slices) if moved is None else moved.slices(dims)
         extra = None if own is None else self._own(own, work)

@@ -31,7 +31,7 @@ from pbos.settings import Spelling
 from pbos.subword_vectors import SubwordVectors
 from pbos.text import LEFT, RIGHT, Codes, PackedStrings, encode, mark, normalize, unpack_strings
 from pbos.threads import in_threads, thread_count
-from pbos.weights import Weights
+from pbos.weights import Weights, joined
 from pbos.workspace import Mapped, Workspace
 
 if TYPE_CHECKING:
@@ -312,20 +312,14 @@ class Subwords:
 
     def weights_of_codes(self, words: Codes, threads: int | None = None) -> Weights:
         """Return what `weights` returns, for words that are encoded already."""
-        nodes = self._weight_nodes
+        nodes, n_columns = self._weight_nodes, self.index.n_vectors
 
-        def weigh_chunk(chunk: slice) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32], npt.NDArray[np.float32]]:
+        def weigh_chunk(chunk: slice) -> Weights:
             some = words.part(chunk.start, chunk.stop)
-            return weights_of_words(nodes, self._weighing, *some, 0.0, False)  # type: ignore[no-any-return]
+            indptr, indices, data = weights_of_words(nodes, self._weighing, *some, 0.0, False)
+            return Weights(indptr, indices, data, n_columns)
 
-        parts = map_chunks(weigh_chunk, words.offsets.size - 1, threads)
-        sizes = [np.zeros(1, np.int64)] + [np.diff(indptr) for indptr, _, _ in parts]
-        return Weights(
-            indptr=np.cumsum(np.concatenate(sizes)),
-            indices=np.concatenate([np.zeros(0, np.int32)] + [indices for _, indices, _ in parts]),
-            data=np.concatenate([np.zeros(0, np.float32)] + [data for _, _, data in parts]),
-            n_columns=self.index.n_vectors,
-        )
+        return joined(map_chunks(weigh_chunk, words.offsets.size - 1, threads), Workspace())
 
     def count_words(self, words: Codes) -> npt.NDArray[np.int32]:
         """Return for each node of the index how many of the words contain it."""
@@ -370,7 +364,7 @@ class Subwords:
         places = cut(words.offsets.size - 1, EM_PARTS)
         counts = work.keep("em.counts", counts)
         for number in range(rounds):
-            subwords = Subwords(index.kept(f"em-{number}", work), self.spelling)
+            subwords = Subwords(SubwordIndex(work.keep_all(f"em-{number}", index.arrays)), self.spelling)
             _ = subwords._nodes  # unpacked before there are threads
             count = partial(expected, subwords, words, counts, work)
             sums = np.zeros(len(index) + 1)
@@ -379,7 +373,7 @@ class Subwords:
                     sums += part
                     work.forget(part)
             sums = np.where(index.probs > 0, np.maximum(sums, np.finfo(np.float64).tiny), 0)
-            subwords.index.forget(work)
+            work.forget(*subwords.index.arrays)
             index = index.with_probs(probabilities(sums))
         if self.spelling.boundaries:
             sums += np.bincount(index.inner(), sums, minlength=sums.size)
@@ -421,7 +415,7 @@ def map_chunks(function: Callable[[slice], Result], n_words: int, threads: int |
     if n_words <= SMALL_CHUNK and threads is None:
         return [function(slice(0, n_words))]
     size = min(CHUNK, max(SMALL_CHUNK, -(-n_words // (8 * thread_count(threads)))))
-    return in_threads(function, blocks(n_words, size), threads)
+    return in_threads(function, list(blocks(n_words, size)) or [slice(0, 0)], threads)
 
 
 def flat(chunks: list[list[Result]]) -> list[Result]:

@@ -14,7 +14,6 @@ import numpy.typing as npt
 
 from pbos.errors import InputError
 from pbos.settings import Spelling
-from pbos.workspace import Workspace
 
 LEFT, RIGHT = BOUNDARIES = ("<", ">")
 """The marks around a word in models that use boundaries."""
@@ -40,10 +39,6 @@ class Codes(NamedTuple):
         """Return words first to last (exclusive), without copying their code points."""
         offsets = self.offsets[first : last + 1]
         return Codes(self.codes[offsets[0] : offsets[-1]], offsets - offsets[0])
-
-    def kept(self, name: str, work: Workspace) -> Codes:
-        """Return the same words in files, if the workspace has a folder."""
-        return Codes(work.keep(f"{name}.codes", self.codes), work.keep(f"{name}.offsets", self.offsets))
 
 
 # Words as people have them --------------------------------------------------------------------------------------------
