@@ -33,7 +33,7 @@ CPU_DIMS = 8  # dimensions of the CPU's solution that are kept for comparison
 def prepare(target: Path) -> None:
     """Solve the real system on the CPU, and write its equations and the report."""
     from pbos import WordCounts, WordVectors, cosines
-    from pbos.fitting import Run, make_system, tune
+    from pbos.fitting import make_system, tune
     from pbos.reading import resolved
     from pbos.settings import Preset
     from pbos.solvers import Ridge
@@ -41,6 +41,7 @@ def prepare(target: Path) -> None:
     from pbos.subwords import Subwords
     from pbos.text import encode
     from pbos.training import counted_words, held_out_rows, make_index, unique_words
+    from pbos.tuning import Run
 
     given = WordVectors.read(DATA / "vectors" / "minilm-en")
     settings = {"reliability": "even", "own_share": "fitted", "confidence": False}  # one plain regression

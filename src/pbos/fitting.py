@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -14,14 +14,13 @@ from pbos.confidence import Confidence
 from pbos.evidence import mean_and_scale, unfitted
 from pbos.index import SubwordIndex
 from pbos.kernels import columns
-from pbos.pools import Pool, Threads
 from pbos.progress import progress as progress_bar
-from pbos.settings import Preset, Spelling
+from pbos.settings import Spelling
 from pbos.solvers import Own, Ridge, Solution, sgd
 from pbos.subword_vectors import SubwordVectors
 from pbos.subwords import Subwords
 from pbos.text import LEFT, RIGHT, Codes, PackedStrings, pack_strings
-from pbos.tuning import LAMS, SHARES, Choice, Words, choose, reliabilities, row_cosines, split
+from pbos.tuning import LAMS, SHARES, Choice, Run, Words, choose, reliabilities, row_cosines, split
 from pbos.weights import Weights, columns_of_same_words, joined
 from pbos.workspace import Workspace
 
@@ -32,19 +31,6 @@ MANY = 1_000_000  # words; with more, fewer dimensions do
 FEWER_DIMS = 32
 PART = 1 << 17  # words whose weights are computed together, at most
 SMALL_PART = 4096
-
-
-@dataclass(frozen=True)
-class Run:
-    """What the steps of one training run share."""
-
-    preset: Preset
-    seed: int = 0
-    threads: int | None = None
-    device: Any = None  # of PyTorch; None for the CPU
-    progress: bool | None = False
-    pool: Pool = field(default_factory=Threads)
-    work: Workspace = field(default_factory=Workspace)
 
 
 @dataclass(frozen=True)
@@ -182,18 +168,11 @@ def tune_now(system: System, run: Run) -> tuple[Choice, Confidence | None]:
     weights = Subwords(index, recipe, None, packed).weights(words, run.threads)
     held_out = Words(weights, rows_of(system.targets, rows), system.counts[rows])
     with progress_bar("choosing lam", None, run.progress) as advance:
-        choice = choose(
-            kept,
-            held_out,
-            system.penalty,
-            lams=lams,
-            shares=shares,
-            seed=run.seed,
-            pool=run.pool,
-            device=run.device,
-            work=run.work,
-            on_try=lambda name, score: advance(1, note=f"lam {name}, cosine {score:.4f}"),
-        )
+
+        def on_try(name: str, score: float) -> None:
+            advance(1, note=f"lam {name}, cosine {score:.4f}")
+
+        choice = choose(kept, held_out, system.penalty, run, lams=lams, shares=shares, on_try=on_try)
         if not recipe.confidence or rows.size < LEAST_HELD_OUT:
             return choice, None
         return choice, calibrate(kept, system.penalty, index, packed, words, held_out, choice, run)
@@ -225,20 +204,10 @@ def calibrate(
     reliability = kept.reliabilities(choice.share)
     ridge = Ridge(kept.weights, penalty, reliability, kept.some, run.work)
     work = run.work.inner("calibration")
-    options: dict[str, Any] = {"iterations": choice.iterations, "pool": run.pool, "device": run.device}
-    found = ridge.solve(kept.targets, choice.lam, work=work, **options).vectors
+    options: dict[str, Any] = {"pool": run.pool, "device": run.device, "work": work}
+    found = ridge.solve(kept.targets, choice.lam, iterations=choice.iterations, **options).vectors
     vectors = found if isinstance(found, np.ndarray) else found.joined(work)
-    evidence = unfitted(
-        kept,
-        vectors,
-        lam=choice.lam,
-        penalty=penalty,
-        reliability=reliability,
-        pool=run.pool,
-        threads=run.threads,
-        device=run.device,
-        work=run.work,
-    )
+    evidence = unfitted(kept, vectors, choice.lam, penalty, reliability, run)
     stored = SubwordVectors.of(vectors)
     subwords = Subwords(index, run.preset, stored.lengths, packed)
     features = subwords.features(subwords.read(words), stored, evidence)

@@ -22,7 +22,7 @@ from pbos.counts import WordCounts
 from pbos.errors import InputError, warn, whole_number
 from pbos.evidence import with_lengths
 from pbos.files import absolute, is_remote, local, real
-from pbos.fitting import Run, System, make_system, solve
+from pbos.fitting import System, make_system, solve
 from pbos.index import SubwordIndex, count_subwords
 from pbos.kernels import columns
 from pbos.kernels.sgd import NO_NORM
@@ -38,7 +38,7 @@ from pbos.subword_vectors import SubwordVectors
 from pbos.subwords import Subwords
 from pbos.text import Codes, encode, normalize, pack_strings
 from pbos.threads import one_blas_thread
-from pbos.tuning import SEARCH_DIMS
+from pbos.tuning import SEARCH_DIMS, Run
 from pbos.vectors import WordVectors
 from pbos.workspace import Workspace, workspace
 

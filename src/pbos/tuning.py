@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from pbos.arrays import FloatMatrix, projected, projection
-from pbos.pools import Pool
+from pbos.pools import Pool, Threads
+from pbos.settings import PRESETS, Preset
 from pbos.solvers import Ridge
 from pbos.weights import Weights
 from pbos.workspace import Workspace
@@ -24,6 +25,19 @@ SEARCH_DIMS = 32  # enough to tell one setting from another
 MOST_HELD_OUT = 5000
 Vector = npt.NDArray[np.float64]
 Setting = tuple[float, float | None]  # lam and share
+
+
+@dataclass(frozen=True)
+class Run:
+    """What the steps of one training run share."""
+
+    preset: Preset = PRESETS["default"]
+    seed: int = 0
+    threads: int | None = None
+    device: Any = None  # of PyTorch; None for the CPU
+    progress: bool | None = False
+    pool: Pool = field(default_factory=Threads)
+    work: Workspace = field(default_factory=Workspace)
 
 
 class Words(NamedTuple):
@@ -91,13 +105,10 @@ def choose(
     kept: Words,
     held_out: Words,
     penalty: Vector | None = None,
+    run: Run | None = None,
     *,
     lams: Sequence[float] = LAMS,
     shares: Sequence[float | None] = (None, *SHARES),
-    seed: int = 0,
-    pool: Pool | None = None,
-    device: Any = None,
-    work: Workspace | None = None,
     on_try: Callable[[str, float], None] = lambda name, score: None,
 ) -> Choice:
     """Choose lam and the share for `reliabilities` by the cosines of held-out words with their given vectors.
@@ -114,19 +125,16 @@ def choose(
         kept: The words to train on.
         held_out: The words to compare with.
         penalty: As for `Ridge`.
+        run: Where to solve; its seed determines the random projection in which vectors are compared.
         lams: The values to try, in order.
         shares: The values to try, in order; None for words that all count the same.
-        seed: Determines the random projection in which vectors are compared.
-        pool: As for `Ridge.solve`.
-        device: As for `Ridge.solve`.
-        work: As for `Ridge`.
         on_try: Called with what was tried and its score.
     """
     start = lams.index(FIRST_LAM) if FIRST_LAM in lams else len(lams) - 1
     if not len(held_out.weights) or len(lams) == len(shares) == 1:
         return Choice(lams[start], shares[0], {})
-    directions = projection(kept.targets.shape[1], SEARCH_DIMS, seed)
-    work = work or Workspace()
+    run = run or Run()
+    directions, work = projection(kept.targets.shape[1], SEARCH_DIMS, run.seed), run.work
     targets = work.keep("tuning.targets", projected(kept.targets, directions))
     goal = projected(held_out.targets, directions)
     middle = targets[kept.rows].mean(axis=0)
@@ -149,7 +157,7 @@ def choose(
     @functools.cache
     def cosines_of(lam: float, share: float | None) -> tuple[Vector, Vector]:
         """Return the cosines of the held-out words, plain and around the mean."""
-        solution = ridge(share).solve(targets, lam, only=needed, pool=pool, device=device)
+        solution = ridge(share).solve(targets, lam, only=needed, pool=run.pool, device=run.device)
         iterations[lam, share] = solution.report["iterations"]
         words = weights.composed(solution.vectors)
         plain = row_cosines(words, goal)
