@@ -364,12 +364,13 @@ def count_subwords(
             work.forget(*part)
         found = merged
     labels, children, sums, n_words_with, has_vector = found[0]
-    lengths = lengths_of(children, alphabet.size)
-    has_vector = has_vector & (lengths >= min_len)
+    has_vector = has_vector.copy()
+    has_vector[: first_node(children, alphabet.size, min_len)] = False
     if boundaries:
         drop_marks(has_vector, labels, children, np.isin(alphabet, [ord(mark) for mark in BOUNDARIES]))
     if min_prob_words > 1:
-        sums = np.where((n_words_with >= min_prob_words) | (lengths == 1), sums, 0)
+        sums = sums.copy()
+        sums[1 + alphabet.size :][n_words_with[1 + alphabet.size :] < min_prob_words] = 0
     children = children.copy()
     children[0] = 0
     index = SubwordIndex.of(
@@ -408,14 +409,12 @@ def characters_of(codes: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
     return np.flatnonzero(seen).astype(np.uint32)
 
 
-def lengths_of(children: npt.NDArray[np.int32], n_letters: int) -> npt.NDArray[np.uint8]:
-    """Return the length of each node of a trie in level order, 255 if it is longer."""
-    lengths = np.zeros(children.size, np.uint8)
-    first, last, length = 1, 1 + n_letters, 1
-    while first < last:
-        lengths[first:last] = min(length, 255)
-        first, last, length = last, last + int(children[first:last].sum(dtype=np.int64)), length + 1
-    return lengths
+def first_node(children: npt.NDArray[np.int32], n_letters: int, length: int) -> int:
+    """Return the first node of this length, or of a larger one, in a trie in level order."""
+    first, last = 1, 1 + n_letters
+    while length > 1 and first < last:
+        first, last, length = last, last + int(children[first:last].sum(dtype=np.int64)), length - 1
+    return first
 
 
 def drop_marks(
