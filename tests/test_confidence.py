@@ -217,6 +217,14 @@ def test_features_and_confidence_by_hand(model, small_counts, dtype):
 # The confidence of a model --------------------------------------------------------------------------------------------
 
 
+def test_a_pickled_one_is_read_only_too(model):
+    """Or kernels would be compiled again for it."""
+    arrays = pickle.loads(pickle.dumps(model))._confidence.tensors()
+    assert not any(array.flags.writeable for array in arrays.values())
+    for name, array in model._confidence.tensors().items():
+        assert np.array_equal(arrays[name], array)
+
+
 def test_known_and_unknown_words(model):
     assert (model.confidence(model.words) == 1).all()
     assert not model.confidence(UNKNOWN).any()
