@@ -6,8 +6,7 @@
 `prepare` writes the equations of minilm-en (preset default, 5 % of the words held out) to a file small enough to copy
 to another machine: given vectors are rounded to one byte per number, for the CPU and the GPU alike. `measure` solves
 them, and larger systems made from them (see `Bench.enlarged`). Times are the best of five runs, or of two for millions
-of words. "seconds" is the solver alone, from given vectors on the device to subword vectors on the device; copies are
-listed separately.
+of words. "seconds" is the solver alone, from given vectors on the device to shared vectors on the device.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
 DATA = Path(os.environ.get("PBOS_DATA") or Path(__file__).resolve().parents[2] / "shared" / "data")
-EQUATIONS = ("indptr", "indices", "data", "n_shared", "private", "order", "new_column", "factor")
+EQUATIONS = ("indptr", "indices", "data", "private", "n_shared", "order", "new_column", "factor")
 CPU_DIMS = 8  # dimensions of the CPU's solution that are kept for comparison
 
 
@@ -34,7 +33,7 @@ CPU_DIMS = 8  # dimensions of the CPU's solution that are kept for comparison
 def prepare(target: Path) -> None:
     """Solve the real system on the CPU, and write its equations and the report."""
     from pbos import WordCounts, WordVectors, cosines
-    from pbos.fitting import Run, make_system, tune
+    from pbos.fitting import make_system, tune
     from pbos.reading import resolved
     from pbos.settings import Preset
     from pbos.solvers import Ridge
@@ -42,12 +41,13 @@ def prepare(target: Path) -> None:
     from pbos.subwords import Subwords
     from pbos.text import encode
     from pbos.training import counted_words, held_out_rows, make_index, unique_words
+    from pbos.tuning import Run
 
     given = WordVectors.read(DATA / "vectors" / "minilm-en")
     settings = {"reliability": "even", "own_share": "fitted", "confidence": False}  # one plain regression
     recipe = resolved(Preset.named("default", settings), given.words)
-    words, vectors = unique_words(given, recipe)
-    rounded = SubwordVectors(np.array(vectors)).astype("int8")
+    words, rows = unique_words(given, recipe)
+    rounded = SubwordVectors(given.vectors[rows]).astype("int8")
     vectors = rounded.to_float32()
     hidden = held_out_rows(len(words), 0.05, 0)
     kept = np.setdiff1d(np.arange(len(words)), hidden)
@@ -75,9 +75,10 @@ def prepare(target: Path) -> None:
         "seconds": seconds,
         "threads": os.cpu_count(),
     }
+    equations = *ridge._rows, ridge._private, ridge._n_shared, ridge._order, ridge._new_column, ridge._factor
     np.savez_compressed(
         target,
-        **{f"equations.{name}": np.asarray(value) for name, value in ridge.arrays().items()},
+        **{f"equations.{name}": np.asarray(value) for name, value in zip(EQUATIONS, equations, strict=True)},
         **{"targets.values": rounded.values[kept], "targets.scales": rounded.scales[kept]},
         **{"heldout.values": rounded.values[hidden], "heldout.scales": rounded.scales[hidden]},
         **{"heldout.indptr": heldout.indptr, "heldout.indices": heldout.indices, "heldout.data": heldout.data},
@@ -159,36 +160,32 @@ class Bench:
             "system": Path(self.options.system).name,
         }
 
+    def moved(self, equations: dict):
+        """Return the equations on the device."""
+        rows = tuple(equations[name] for name in ("indptr", "indices", "data"))
+        return self.gpu.DeviceRidge(rows, equations["private"], equations["n_shared"], self.device)
+
     def solve(self, equations: dict, targets: np.ndarray, lam: float, times: int) -> tuple[dict, np.ndarray]:
-        """Time a solve, as a whole and step by step."""
+        """Time a solve, as a whole and without copies; return the times and the vectors of all columns."""
         self.reset_peak()
-        seconds_to_device, ridge = self.best(lambda: self.gpu.DeviceRidge(**equations, device=self.device), 1)
-        ridge.solve(targets[:, :8], lam, max_iterations=2)  # the first call loads libraries
+        seconds_to_device, ridge = self.best(lambda: self.moved(equations), 1)
+        targets = targets[equations["order"]]
+        ridge.solve(targets[:, :8], lam, 2, 0.02)  # the first call loads libraries
         self.reset_peak()
-        whole, (vectors, iterations, left, goal) = self.best(lambda: ridge.solve(targets, lam), times)
-        peak = self.peak()
-        slices = list(ridge._slices(targets.shape[1], None))
-        steps = {"given": 0.0, "scaled": 0.0, "solved": 0.0, "put": 0.0}
-        roots = (lam / (lam + ridge._private**2)).sqrt_()
-        rates = ridge._private / (lam + ridge._private**2)
-        steps["scaled"], matrices = self.best(lambda: ridge._scaled(roots), times)
+        slices = ridge.slices(targets.shape[1])
+        private, vectors, seconds, copies, iterations, left, goal = equations["private"], [], 0.0, 0.0, 0, 0.0, 0.0
         for some in slices:
-            part = targets[:, some]
-            seconds, given = self.best(lambda part=part: ridge._given(part), times)
-            steps["given"] += seconds
-            least = np.inf
-            for _ in range(times):
-                mine = given.clone()  # overwritten with the errors
-                seconds, (solved, _) = self.best(
-                    lambda mine=mine: ridge._solve_slice(matrices, mine, roots, rates, lam, 0.02, 100), 1
-                )
-                least = min(least, seconds)
-                del mine
-            steps["solved"] += least
-            seconds, _ = self.best(lambda solved=solved, some=some: ridge._put(solved, vectors[:, some]), 2)
-            steps["put"] += seconds
-            del given, solved
-        solver = steps["scaled"] + steps["solved"]
+            given = np.ascontiguousarray(targets[:, some])
+            whole, (shared, words, *found) = self.best(lambda given=given: ridge.solve(given, lam, 100, 0.02), times)
+            there, on_device = self.best(lambda given=given: self.gpu.copied_to(self.device, given), times)
+            back, _ = self.best(lambda on_device=on_device: self.gpu.copied_back(on_device), times)
+            copies += there + back * (len(shared) + len(words)) / len(words)
+            seconds += whole
+            iterations, left, goal = max(iterations, found[0]), left + found[1][0], goal + found[2][0]
+            rates = np.where(private > 0, private / (lam + private**2), 0)[:, None]
+            solved = np.concatenate([shared, ((given - words) * rates)[private > 0]])
+            vectors.append(solved[equations["new_column"]] * equations["factor"][:, None])
+        peak = self.peak()
         result = {
             "words": len(equations["private"]),
             "weights": len(equations["indices"]),
@@ -199,15 +196,14 @@ class Bench:
             "iterations": iterations,
             "residual": round(float(np.sqrt(left / goal)), 5),
             "slices": [some.stop - some.start for some in slices],
-            "seconds": solver,
-            "seconds_per_iteration": steps["solved"] / max(iterations, 1),
+            "seconds": seconds - copies,
+            "seconds_per_iteration": (seconds - copies) / max(iterations, 1),
             "seconds_equations_to_device": seconds_to_device,
-            "seconds_targets_to_device": steps["given"],
-            "seconds_vectors_to_host": steps["put"],
-            "seconds_whole_solve": whole,
+            "seconds_copies": copies,
+            "seconds_whole_solve": seconds,
             **peak,
         }
-        return result, vectors
+        return result, np.concatenate(vectors, axis=1)
 
     def real(self) -> dict:
         """Measure the real system: times, and quality compared with the CPU."""
@@ -225,9 +221,10 @@ class Bench:
         result["cpu"] = self.cpu
         result["residual_float64"] = self.residual(self.equations, targets, vectors, lam)
         search = targets @ np.linalg.qr(np.random.default_rng(0).standard_normal((self.dims, min(32, self.dims))))[0]
-        ridge = self.gpu.DeviceRidge(**self.equations, device=self.device)
-        tries = (0.03, 0.01, 0.003, 0.001, 0.0003)
-        result["seconds_five_lams_32_dims"], _ = self.best(lambda: [ridge.solve(search, lam) for lam in tries], 2)
+        search = search.astype(np.float32)[self.equations["order"]]
+        ridge, tries = self.moved(self.equations), (0.03, 0.01, 0.003, 0.001, 0.0003)
+        seconds, _ = self.best(lambda: [ridge.solve(search, lam, 100, 0.02) for lam in tries], 2)
+        result["seconds_five_lams_32_dims"] = seconds
         return result
 
     def residual(self, equations: dict, targets: np.ndarray, vectors: np.ndarray, lam: float) -> float:

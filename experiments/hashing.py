@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from experiments.fnv import fnv1a
 from pbos.counts import WordCounts
-from pbos.fitting import Run, make_system, solve
+from pbos.fitting import make_system, solve
 from pbos.index import SubwordIndex
 from pbos.model import Model
 from pbos.pools import Threads
@@ -19,6 +19,7 @@ from pbos.settings import Preset
 from pbos.subword_vectors import SubwordVectors
 from pbos.text import encode, pack_strings
 from pbos.training import counted_words, make_index
+from pbos.tuning import Run
 from pbos.vectors import WordVectors
 
 

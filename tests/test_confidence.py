@@ -203,9 +203,7 @@ def test_features_and_confidence_by_hand(model, small_counts, dtype):
     words = [*small_counts.words[2000:2600], *UNSEEN, *UNKNOWN]
     small = model.compress(dtype=dtype)
     confidence, vectors = small._confidence, small.subword_vectors
-    found = small.subwords.features(words, vectors, confidence)
-    for threads in (1, 2, 3):
-        assert np.array_equal(small.subwords.features(words, vectors, confidence, threads), found)
+    found = small.subwords.features(small.read_as(words), vectors, confidence)
     expected = np.array([features_by_hand(small, word) for word in words])
     assert found == pytest.approx(expected, abs=1e-5)
     inputs = inputs_by_hand(expected, confidence.center, confidence.spread)
@@ -217,6 +215,14 @@ def test_features_and_confidence_by_hand(model, small_counts, dtype):
 
 
 # The confidence of a model --------------------------------------------------------------------------------------------
+
+
+def test_a_pickled_one_is_read_only_too(model):
+    """Or kernels would be compiled again for it."""
+    arrays = pickle.loads(pickle.dumps(model))._confidence.tensors()
+    assert not any(array.flags.writeable for array in arrays.values())
+    for name, array in model._confidence.tensors().items():
+        assert np.array_equal(arrays[name], array)
 
 
 def test_known_and_unknown_words(model):

@@ -9,13 +9,14 @@ import pytest
 import samples
 
 from pbos import InputError
-from pbos.fitting import Run, make_system
+from pbos.fitting import make_system
 from pbos.pools import Threads
 from pbos.reading import resolved
 from pbos.settings import Preset
 from pbos.solvers import Own, Ridge, order_of_words, sgd
 from pbos.text import encode
 from pbos.training import counted_words, make_index
+from pbos.tuning import Run
 from pbos.weights import Weights
 
 TIGHT = {"tolerance": 1e-7, "max_iterations": 2000}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any, BinaryIO
 
@@ -17,9 +18,19 @@ MAX_DIMS = 1_000_000  # of vectors in files; more are a mistake, or meant to fil
 BLOCK = 4096  # rows worked on at a time
 
 
-def blocks(n_rows: int) -> Iterator[slice]:
-    """Yield slices of rows, `BLOCK` at a time."""
-    return (slice(first, min(first + BLOCK, n_rows)) for first in range(0, n_rows, BLOCK))
+def blocks(n_rows: int, size: int = BLOCK) -> Iterator[slice]:
+    """Yield slices of rows, `size` at a time."""
+    return (slice(first, min(first + size, n_rows)) for first in range(0, n_rows, size))
+
+
+def cut(n_rows: int, n: int) -> list[slice]:
+    """Return n slices of rows of about the same size, or fewer if there are fewer rows.
+
+    >>> cut(5, 2)
+    [slice(0, 2, None), slice(2, 5, None)]
+    """
+    bounds = np.linspace(0, n_rows, n + 1).astype(int).tolist()
+    return [slice(first, last) for first, last in pairwise(bounds) if first < last]
 
 
 def save_array(stream: BinaryIO, array: npt.NDArray[Any]) -> None:

@@ -47,6 +47,9 @@ class Confidence:
         for one in fields(self):  # read-only, as mapped ones are, for the same kernel signature
             getattr(self, one.name).flags.writeable = False
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Confidence, tuple(getattr(self, one.name) for one in fields(self))
+
     @classmethod
     def of_tensors(cls, tensors: dict[str, npt.NDArray[Any]]) -> Confidence | None:
         """Return what `tensors` returned, if it is there."""

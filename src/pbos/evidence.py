@@ -11,12 +11,10 @@ import numpy.typing as npt
 from pbos.arrays import FloatMatrix, blocks, row_lengths, rows_of
 from pbos.confidence import Confidence
 from pbos.kernels import columns
-from pbos.pools import Pool, Threads
 from pbos.solvers import NONE, Ridge
 from pbos.threads import in_threads
-from pbos.tuning import Vector, Words, row_cosines
+from pbos.tuning import Run, Vector, Words, row_cosines
 from pbos.weights import Weights
-from pbos.workspace import Workspace
 
 EVIDENCE_LAM = 0.1  # the ridge penalty of evidence, which has to be smoother than vectors
 FEW = 3  # a subword in so few words may be a word of its own
@@ -25,14 +23,10 @@ FEW = 3  # a subword in so few words may be a word of its own
 def unfitted(
     words: Words,
     vectors: FloatMatrix,
-    *,
     lam: float,
     penalty: Vector,
-    reliability: npt.NDArray[np.float32] | None,
-    pool: Pool | None = None,
-    threads: int | None = None,
-    device: Any = None,
-    work: Workspace | None = None,
+    reliability: npt.NDArray[np.float32] | None = None,
+    run: Run | None = None,
 ) -> Confidence:
     """Return the evidence of a solution of `Ridge`, without the regression.
 
@@ -44,15 +38,12 @@ def unfitted(
     Args:
         words: The training words.
         vectors: The solution.
-        lam: As for `Ridge.solve`, as are `pool` and `device`.
+        lam: As for `Ridge.solve`.
         penalty: As for `Ridge`, as is `reliability`.
         reliability: How much each word counts.
-        pool: Where to solve.
-        threads: The number of threads for all else.
-        device: The PyTorch device.
-        work: As for `Ridge`.
+        run: Where to solve.
     """
-    work = work or Workspace()
+    run = run or Run()
     weights, rows = words.weights, words.rows
     n_words = columns.count_rows(weights.indptr, weights.indices, weights.data, rows, weights.n_columns)
     mean, scale = mean_and_scale(words.targets, rows, reliability)
@@ -68,16 +59,16 @@ def unfitted(
         facts[:, 3] = row_cosines(given, np.broadcast_to(mean, given.shape))
         facts[:, 4] = np.log(np.linalg.norm(shared, axis=1) / scale + 1e-3)
 
-    in_threads(write_facts, blocks(rows.size), threads)
+    in_threads(write_facts, blocks(rows.size), run.threads)
     counts = words.counts[rows]
     found[:, 2] = np.log(np.maximum(counts, counts.min(initial=1.0, where=counts > 0)))
     found -= found.mean(axis=0)
     found /= np.maximum(found.std(axis=0), 1e-6)
     facts = np.zeros((len(weights), 5), np.float32)
     facts[rows] = found
-    facts = work.keep("facts", facts)
-    ridge = Ridge(weights, penalty, rows=words.some, work=work)
-    solved = ridge.solve(facts, EVIDENCE_LAM, tolerance=0.1, pool=pool or Threads(threads), device=device).vectors
+    facts = run.work.keep("facts", facts)
+    ridge = Ridge(weights, penalty, rows=words.some, work=run.work)
+    solved = ridge.solve(facts, EVIDENCE_LAM, tolerance=0.1, pool=run.pool, device=run.device).vectors
     evidence = np.empty((len(n_words), 8), np.float16)
     largest = float(np.finfo(np.float16).max)
     evidence[:, :5] = solved.clip(-largest, largest)

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from pbos.arrays import FloatMatrix, projected, projection, rows_of
+from pbos.arrays import FloatMatrix, blocks, projected, projection, rows_of
 from pbos.confidence import Confidence
 from pbos.evidence import mean_and_scale, unfitted
 from pbos.index import SubwordIndex
 from pbos.kernels import columns
-from pbos.pools import Pool, Threads
 from pbos.progress import progress as progress_bar
-from pbos.settings import Preset, Spelling
+from pbos.settings import Spelling
 from pbos.solvers import Own, Ridge, Solution, sgd
 from pbos.subword_vectors import SubwordVectors
 from pbos.subwords import Subwords
 from pbos.text import LEFT, RIGHT, Codes, PackedStrings, pack_strings
-from pbos.tuning import LAMS, SHARES, Choice, Words, choose, reliabilities, row_cosines, split
+from pbos.tuning import LAMS, SHARES, Choice, Run, Words, choose, reliabilities, row_cosines, split
 from pbos.weights import Weights, columns_of_same_words, joined
 from pbos.workspace import Workspace
 
@@ -32,19 +31,6 @@ MANY = 1_000_000  # words; with more, fewer dimensions do
 FEWER_DIMS = 32
 PART = 1 << 17  # words whose weights are computed together, at most
 SMALL_PART = 4096
-
-
-@dataclass(frozen=True)
-class Run:
-    """What the steps of one training run share."""
-
-    preset: Preset
-    seed: int = 0
-    threads: int | None = None
-    device: Any = None  # of PyTorch; None for the CPU
-    progress: bool | None = False
-    pool: Pool = field(default_factory=Threads)
-    work: Workspace = field(default_factory=Workspace)
 
 
 @dataclass(frozen=True)
@@ -74,10 +60,9 @@ def make_system(
     to be large. Subwords merged into one vector cost the sum. Whole words are not merged: `Own` sets their vectors.
     """
     size = min(max(SMALL_PART, len(words) // (8 * run.pool.size)), PART)
-    places = [slice(first, min(first + size, len(words))) for first in range(0, len(words), size)]
-    subwords = Subwords(index.kept("index", run.work), run.preset)
+    subwords = Subwords(SubwordIndex(run.work.keep_all("index", index.arrays)), run.preset)
     weigh = partial(weigh_words, subwords, codes, not isinstance(run.preset.own_share, str), run.work)
-    weighed = run.pool.map("weigh-words", weigh, places)
+    weighed = run.pool.map("weigh-words", weigh, blocks(len(words), size))
     parts, whole = [part for part, _ in weighed], np.concatenate([whole for _, whole in weighed])
     rows = index.rows
     with_vector = np.flatnonzero(rows >= 0)
@@ -92,8 +77,6 @@ def make_system(
             part.forget(run.work)
         parts = merged
     weights = joined(parts, run.work)
-    for part in parts:
-        part.forget(run.work)
     penalty = np.zeros(weights.n_columns)
     np.add.at(penalty, rows[with_vector], position_factors(index, run.preset)[with_vector])
     return System(index, words, weights, penalty, whole, targets, counts)
@@ -105,9 +88,7 @@ def weigh_words(
     """Return the weights of some words and, if `own`, the column that each has as a whole; -1 for none."""
     words = codes.part(some.start, some.stop)
     weights = subwords.weights_of_codes(words, threads=1).merged()
-    whole = np.full(len(weights), -1)
-    if own:
-        whole = subwords.rows_of_whole_words(words)
+    whole = subwords.rows_of_whole_words(words) if own else np.full(len(weights), -1)
     return weights.kept(f"part-{some.start}", work), whole
 
 
@@ -133,22 +114,18 @@ def position_factors(index: SubwordIndex, spelling: Spelling) -> npt.NDArray[np.
 
 def solve(system: System, run: Run) -> tuple[Solution, Confidence | None]:
     """Find the subword vectors with the preset's solver, and their confidence if the preset asks for it."""
-    if run.preset.solver == "sgd":
-        return solve_sgd(system, run), None
-    choice, confidence = tune(system, run)
-    reliability = reliabilities(system.counts, choice.share)
-    own = None if isinstance(run.preset.own_share, str) else Own(system.whole, run.preset.own_share)
+    recipe = run.preset
+    choice, confidence = (None, None) if recipe.solver == "sgd" else tune(system, run)
     with progress_bar("training", system.targets.shape[1], run.progress) as advance:
-        solution = Ridge(system.weights, system.penalty, reliability, work=run.work).solve(
-            system.targets,
-            choice.lam,
-            iterations=choice.iterations,
-            own=own,
-            pool=run.pool,
-            device=run.device,
-            work=run.work,
-            on_slice=advance,
-        )
+        options: dict[str, Any] = {"pool": run.pool, "work": run.work, "on_slice": advance}
+        if choice is None:
+            options |= {"epochs": recipe.epochs, "lr": recipe.lr, "seed": run.seed, "unit_length": recipe.unit_length}
+            return sgd(system.weights, system.targets, **options), None
+        reliability = reliabilities(system.counts, choice.share)
+        own = None if isinstance(recipe.own_share, str) else Own(system.whole, recipe.own_share)
+        options |= {"iterations": choice.iterations, "own": own, "device": run.device}
+        ridge = Ridge(system.weights, system.penalty, reliability, work=run.work)
+        solution = ridge.solve(system.targets, choice.lam, **options)
     solution.report["reliability"] = "even" if choice.share is None else round(choice.share, 4)
     if choice.scores:
         solution.report["tried"] = choice.scores
@@ -158,35 +135,18 @@ def solve(system: System, run: Run) -> tuple[Solution, Confidence | None]:
     return solution, confidence
 
 
-def solve_sgd(system: System, run: Run) -> Solution:
-    """Find the subword vectors by stochastic gradient descent."""
-    recipe = run.preset
-    with progress_bar("training", system.targets.shape[1], run.progress) as advance:
-        return sgd(
-            system.weights,
-            system.targets,
-            epochs=recipe.epochs,
-            lr=recipe.lr,
-            seed=run.seed,
-            unit_length=recipe.unit_length,
-            pool=run.pool,
-            work=run.work,
-            on_slice=advance,
-        )
-
-
 # -- held-out words ----------------------------------------------------------------------------------------------------
 
 
 def tune(system: System, run: Run) -> tuple[Choice, Confidence | None]:
     """Choose lam and reliability on held-out words, and fit the confidence to them."""
-    found = run.work.step("tuned", lambda: as_plain(*tune_now(system, run)))
+
+    def compute() -> dict[str, Any]:
+        choice, confidence = tune_now(system, run)
+        return {"choice": list(choice), **({} if confidence is None else confidence.tensors())}
+
+    found = run.work.step("tuned", compute)
     return Choice(*found["choice"]), Confidence.of_tensors(found)
-
-
-def as_plain(choice: Choice, confidence: Confidence | None) -> dict[str, Any]:
-    """Return arrays and plain data."""
-    return {"choice": list(choice), **({} if confidence is None else confidence.tensors())}
 
 
 def tune_now(system: System, run: Run) -> tuple[Choice, Confidence | None]:
@@ -208,18 +168,11 @@ def tune_now(system: System, run: Run) -> tuple[Choice, Confidence | None]:
     weights = Subwords(index, recipe, None, packed).weights(words, run.threads)
     held_out = Words(weights, rows_of(system.targets, rows), system.counts[rows])
     with progress_bar("choosing lam", None, run.progress) as advance:
-        choice = choose(
-            kept,
-            held_out,
-            system.penalty,
-            lams=lams,
-            shares=shares,
-            seed=run.seed,
-            pool=run.pool,
-            device=run.device,
-            work=run.work,
-            on_try=lambda name, score: advance(1, note=f"lam {name}, cosine {score:.4f}"),
-        )
+
+        def on_try(name: str, score: float) -> None:
+            advance(1, note=f"lam {name}, cosine {score:.4f}")
+
+        choice = choose(kept, held_out, system.penalty, run, lams=lams, shares=shares, on_try=on_try)
         if not recipe.confidence or rows.size < LEAST_HELD_OUT:
             return choice, None
         return choice, calibrate(kept, system.penalty, index, packed, words, held_out, choice, run)
@@ -251,22 +204,12 @@ def calibrate(
     reliability = kept.reliabilities(choice.share)
     ridge = Ridge(kept.weights, penalty, reliability, kept.some, run.work)
     work = run.work.inner("calibration")
-    options: dict[str, Any] = {"iterations": choice.iterations, "pool": run.pool, "device": run.device}
-    found = ridge.solve(kept.targets, choice.lam, work=work, **options).vectors
+    options: dict[str, Any] = {"pool": run.pool, "device": run.device, "work": work}
+    found = ridge.solve(kept.targets, choice.lam, iterations=choice.iterations, **options).vectors
     vectors = found if isinstance(found, np.ndarray) else found.joined(work)
-    evidence = unfitted(
-        kept,
-        vectors,
-        lam=choice.lam,
-        penalty=penalty,
-        reliability=reliability,
-        pool=run.pool,
-        threads=run.threads,
-        device=run.device,
-        work=run.work,
-    )
+    evidence = unfitted(kept, vectors, choice.lam, penalty, reliability, run)
     stored = SubwordVectors.of(vectors)
     subwords = Subwords(index, run.preset, stored.lengths, packed)
-    features = subwords.features(words, stored, evidence, run.threads)
+    features = subwords.features(subwords.read(words), stored, evidence)
     composed = held_out.weights.composed(vectors)
     return evidence.fitted(features, row_cosines(composed, projected(held_out.targets, directions)))

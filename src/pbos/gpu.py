@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from pbos.arrays import FloatMatrix
+from pbos.arrays import FloatMatrix, blocks
 from pbos.errors import InputError, warn
 
 try:
@@ -63,86 +63,68 @@ def what_is_missing(name: str) -> str | None:
 
 
 class DeviceRidge:
-    """The equations of `pbos.solvers.Ridge`, stored and solved on a device.
+    """The equations of `pbos.solvers.Ridge` for the shared columns, stored and solved on a device.
 
     Let B be the shared columns, with each word's weights multiplied by the root of its share. This solves (B'B + lam I)
     S = B' (root of the share * targets) by the same conjugate gradients, preconditioner and stopping rule. The
     curvature along d is |B d|² + lam |d|², so the step is known before the product with B', which is subtracted from
-    the residual directly. A dimension needs three numbers per column (S, residual, direction) and two per word.
+    the residual directly. A dimension needs three numbers per column (S, residual, direction) and one per word.
     """
 
-    def __init__(
-        self,
-        *,
-        indptr: npt.NDArray[np.int64],
-        indices: npt.NDArray[np.int32],
-        data: npt.NDArray[np.float32],
-        n_shared: int,
-        private: npt.NDArray[np.float32],
-        order: npt.NDArray[np.int64],
-        new_column: npt.NDArray[np.int32],
-        factor: npt.NDArray[np.float32],
-        device: Any,
-    ) -> None:
+    def __init__(self, rows: tuple[Array, Array, Array], private: Array, n_shared: int, device: Any) -> None:
         """Copy the equations to the device.
 
         Args:
-            indptr: With `indices` and `data`: the weights of the shared columns, (n_words, n_shared) in CSR form.
-            indices: See `indptr`.
-            data: See `indptr`.
-            n_shared: The number of shared columns.
+            rows: The weights of the shared columns, (n_words, n_shared) in CSR form: indptr, indices and data.
             private: The weight of each word's private column; 0 for none.
-            order: The position of each row among the given words.
-            new_column: The solved column of each output column: first the shared ones, then the private ones in the
-                order of their words.
-            factor: The factor of each output column.
+            n_shared: The number of shared columns.
             device: The PyTorch device, or its name.
         """
         self.device = torch.device(device)
         self._shape = private.size, n_shared
+        indptr, indices, data = rows
         index = np.int32 if max(indices.size, *self._shape) < 2**31 else np.int64
         pointers, columns = (moved(array.astype(index, copy=False), self.device) for array in (indptr, indices))
         self._rows = pointers, columns, moved(data, self.device)
         self._columns = transposed(*self._rows, n_shared)
-        self._private, self._factor = moved(private, self.device), moved(factor, self.device)
-        self._order, self._new_column = moved(order, self.device), moved(new_column, self.device)
-        self._private_words = torch.nonzero(self._private)[:, 0]
+        self._private = moved(private, self.device)
+
+    def slices(self, dims: int) -> list[slice]:
+        """Return slices of the dimensions, of about the same size, that fit the device's memory."""
+        n_words, n_shared = self._shape
+        memory = (free_memory(self.device) - 4 * SQUARED) // max(4 * (3 * n_shared + n_words), 1)
+        most = max(min(memory, INDEXED // max(n_words, n_shared, 1)), 1)
+        size = -(-dims // -(-dims // most))
+        size += -size % 4 if size + -size % 4 <= most else 0  # rows that are a multiple of 16 bytes are read faster
+        return list(blocks(dims, size))
 
     def solve(
-        self,
-        targets: FloatMatrix,
-        lam: float,
-        *,
-        tolerance: float = 0.02,
-        max_iterations: int = 100,
-        memory: int | None = None,
-        on_slice: Callable[[int], None] = lambda dims: None,
-    ) -> tuple[FloatMatrix, int, float, float]:
-        """Return the vectors, the most iterations of a slice, and the squared norms of residual and right side.
+        self, targets: FloatMatrix, lam: float, max_iterations: int, tolerance: float
+    ) -> tuple[FloatMatrix, FloatMatrix, int, Array, Array]:
+        """Solve for some dimensions.
 
         Args:
-            targets: The words' given vectors, (n_words, dims).
+            targets: The given vectors, (n_words, dims), in the order of the rows.
             lam: The ridge penalty.
-            tolerance: Stop when the relative residual of a slice of dimensions is at most this.
             max_iterations: Stop after this many iterations.
-            memory: Bytes to use on the device, besides the equations; determines how many dimensions are solved
-                together. None for a share of the free memory.
-            on_slice: Called with a number of dimensions when they are done.
+            tolerance: Stop when the relative residual is at most this.
+
+        Returns:
+            The vectors of the shared columns, the words that these add up to, the number of iterations, and the squared
+            norms of residual and right side.
         """
-        dims = targets.shape[1]
-        vectors = np.empty((self._new_column.numel(), dims), np.float32)
         roots = (lam / (lam + self._private**2)).sqrt_()
-        rates = self._private / (lam + self._private**2)
-        matrices = self._scaled(roots)
+        words = copied_to(self.device, targets).mul_(roots[:, None])
+        shared = words.new_zeros(self._shape[1], words.shape[1])
         iterations, left, goal = 0, 0.0, 0.0
-        for some in self._slices(dims, memory):
-            given = self._given(targets[:, some])
-            solved, found = self._solve_slice(matrices, given, roots, rates, lam, tolerance, max_iterations)
-            self._put(solved, vectors[:, some])
-            del given, solved  # frees memory for the next slice
-            iterations, left, goal = max(iterations, found[0]), left + found[1], goal + found[2]
-            on_slice(some.stop - some.start)
-        return vectors, iterations, left, goal
+        if self._rows[2].numel():
+            iterations, left, goal = conjugate_gradients(
+                *self._scaled(roots), lam, words, shared, tolerance, max_iterations
+            )
+            multiply(csr(*self._rows, self._shape), shared, words)
+        else:
+            words.zero_()
+        return copied_back(shared), copied_back(words), iterations, np.array([left]), np.array([goal])
 
     def _scaled(self, roots: Tensor) -> tuple[Tensor, Tensor]:
         """Return B and its transpose."""
@@ -151,55 +133,6 @@ class DeviceRidge:
         b = csr(indptr, indices, by_weight.mul_(data), self._shape)
         indptr, indices, data = self._columns
         return b, csr(indptr, indices, roots.index_select(0, indices).mul_(data), self._shape[::-1])
-
-    def _slices(self, dims: int, memory: int | None) -> Iterator[slice]:
-        """Yield slices of the dimensions, of about the same size, that fit the memory."""
-        n_words, n_shared = self._shape
-        memory = free_memory(self.device) if memory is None else memory
-        bytes_per_dim = 4 * (3 * n_shared + self._private_words.numel() + 2 * n_words)
-        rows = max(n_words, n_shared + self._private_words.numel(), 1)
-        most = max(min((memory - 4 * SQUARED) // max(bytes_per_dim, 1), INDEXED // rows), 1)
-        n_slices = -(-dims // most)
-        size = -(-dims // n_slices)
-        size += -size % 4 if size + -size % 4 <= most else 0  # rows that are a multiple of 16 bytes are read faster
-        for first in range(0, dims, size):
-            yield slice(first, min(first + size, dims))
-
-    def _given(self, targets: FloatMatrix) -> Tensor:
-        """Return some dimensions of the targets on the device, in the order of the rows."""
-        given = torch.empty(targets.shape, device=self.device)
-        for rows in blocks(len(targets), targets.shape[1], COPIED):
-            given[rows] = copy_to_device(targets[rows], self.device)
-        return given.index_select(0, self._order)
-
-    def _put(self, solved: Tensor, vectors: FloatMatrix) -> None:
-        """Write the vectors of all output columns, from those that were solved."""
-        for rows in blocks(len(vectors), vectors.shape[1], COPIED):
-            block = solved.index_select(0, self._new_column[rows]).mul_(self._factor[rows, None])
-            copy_to_host(block, vectors[rows])
-
-    def _solve_slice(
-        self,
-        matrices: tuple[Tensor, Tensor],
-        given: Tensor,
-        roots: Tensor,
-        rates: Tensor,
-        lam: float,
-        tolerance: float,
-        max_iterations: int,
-    ) -> tuple[Tensor, tuple[int, float, float]]:
-        """Solve for some dimensions; return the vectors of shared and private columns, and the report of the solver."""
-        n_shared = self._shape[1]
-        solved = given.new_zeros(n_shared + self._private_words.numel(), given.shape[1])
-        words = given * roots[:, None]
-        found = 0, 0.0, 0.0
-        if self._rows[2].numel():
-            shared = solved[:n_shared]
-            found = conjugate_gradients(*matrices, lam, words, shared, tolerance, max_iterations)
-            multiply(csr(*self._rows, self._shape), shared, given, subtract=True)  # the remaining errors
-        chosen = given.index_select(0, self._private_words)
-        torch.mul(chosen, rates[self._private_words, None], out=solved[n_shared:])
-        return solved, found
 
 
 def conjugate_gradients(
@@ -243,7 +176,7 @@ def squared_norms(matrix: Tensor, factors: Tensor | None = None) -> Tensor:
     if factors is None:
         return torch.linalg.vector_norm(matrix, dim=0).square_()
     total = matrix.new_zeros(matrix.shape[1])
-    for rows in blocks(len(matrix), matrix.shape[1], SQUARED):
+    for rows in row_blocks(matrix, SQUARED):
         total += squared_norms(matrix[rows] * factors[rows])
     return total
 
@@ -288,11 +221,9 @@ def free_memory(device: Any) -> int:
     return int(MEMORY_SHARE * (free + kept))
 
 
-def blocks(n_rows: int, n_columns: int, numbers: int) -> Iterator[slice]:
+def row_blocks(matrix: Any, numbers: int) -> Iterator[slice]:
     """Yield slices of the rows of a matrix with at most `numbers` numbers each, but at least one row."""
-    size = max(numbers // max(n_columns, 1), 1)
-    for first in range(0, n_rows, size):
-        yield slice(first, min(first + size, n_rows))
+    return blocks(len(matrix), max(numbers // max(matrix.shape[1], 1), 1))
 
 
 def moved(array: Array, device: Any) -> Tensor:
@@ -300,16 +231,20 @@ def moved(array: Array, device: Any) -> Tensor:
     return torch.from_numpy(array if array.flags.writeable else array.copy()).to(device)
 
 
-def copy_to_device(array: FloatMatrix, device: Any) -> Tensor:
-    """Copy a float matrix of any layout to a device, through page-locked memory, which PyTorch caches."""
-    staged = torch.empty(array.shape, pin_memory=device.type == "cuda")
-    staged.numpy()[...] = array
-    return staged.to(device)
+def copied_to(device: Any, array: FloatMatrix) -> Tensor:
+    """Return a copy of a float matrix on a device, through page-locked memory, which PyTorch caches."""
+    found = torch.empty(array.shape, device=device)
+    for rows in row_blocks(array, COPIED):
+        staged = torch.empty(array[rows].shape, pin_memory=device.type == "cuda")
+        staged.numpy()[...] = array[rows]
+        found[rows] = staged.to(device)
+    return found
 
 
-def copy_to_host(tensor: Tensor, out: FloatMatrix) -> None:
-    """Copy a float matrix into an array of any layout."""
-    staged = tensor
-    if tensor.device.type == "cuda":
-        staged = torch.empty(tensor.shape, pin_memory=True).copy_(tensor)
-    torch.from_numpy(out).copy_(staged)  # PyTorch uses all cores
+def copied_back(tensor: Tensor) -> FloatMatrix:
+    """Return a matrix on a device as an array."""
+    found = np.empty(tuple(tensor.shape), np.float32)
+    for rows in row_blocks(found, COPIED):
+        staged = torch.empty(tensor[rows].shape, pin_memory=tensor.is_cuda).copy_(tensor[rows])
+        torch.from_numpy(found[rows]).copy_(staged)  # PyTorch uses all cores
+    return found

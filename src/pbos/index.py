@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from pbos.arrays import blocks
 from pbos.errors import InputError, ModelError, warn
 from pbos.kernels import counting, trie
 from pbos.kernels.machine import LINE
@@ -21,6 +22,7 @@ from pbos.workspace import Workspace
 
 PART = 1 << 20  # words counted together; a fixed number, so that sums do not depend on where they are computed
 LONGEST_WORD = 256  # characters; a longer word has n (n + 1) / 2 subwords that no other word will have
+NO_LEVELS = np.zeros(0, np.float32)
 PROB_RANGE = 1e-12  # the lowest probability level, relative to the highest; EM brings most subwords below it
 
 
@@ -51,8 +53,9 @@ class SubwordIndex:
         alphabet: npt.NDArray[np.unsignedinteger[Any]],
         labels: npt.NDArray[np.integer[Any]],
         children: npt.NDArray[np.integer[Any]],
-        probs: npt.NDArray[np.float32],
+        probs: npt.NDArray[Any],
         rows: npt.NDArray[np.int32],
+        prob_levels: npt.NDArray[np.float32] = NO_LEVELS,
     ) -> SubwordIndex:
         """Pack the nodes of a trie, given in level order.
 
@@ -60,15 +63,16 @@ class SubwordIndex:
             alphabet: The characters, as code points in ascending order.
             labels: The position in the alphabet of each node's last character; 0 for the root.
             children: The number of children of each node; 0 for the root.
-            probs: The probability of each node; 0 for none.
+            probs: The probability of each node; 0 for none. With `prob_levels`, its number among these.
             rows: The row of its vector; -1 for none.
+            prob_levels: See `with_prob_levels`.
         """
         arrays = IndexArrays(
             alphabet=alphabet.astype(np.uint32),
             labels=narrow(labels),
             children=narrow(children),
-            probs=probs.astype(np.float32),
-            prob_levels=np.zeros(0, np.float32),
+            probs=probs,
+            prob_levels=prob_levels,
             rows=pack_rows(rows),
         )
         return cls(arrays)
@@ -170,20 +174,9 @@ class SubwordIndex:
         """The number of vectors that the rows refer to."""
         return int(self.rows.max()) + 1
 
-    def kept(self, name: str, work: Workspace) -> SubwordIndex:
-        """Return the same index in files, if the workspace has a folder."""
-        arrays = (work.keep(f"{name}.{field}", array) for field, array in self.arrays._asdict().items())
-        return SubwordIndex(IndexArrays(*arrays))
-
-    def forget(self, work: Workspace) -> None:
-        """Remove its files."""
-        for array in self.arrays:
-            work.forget(array)
-
     def with_probs(self, probs: npt.NDArray[np.float32]) -> SubwordIndex:
         """Return the index with other probabilities, as float32."""
-        exact = probs.astype(np.float32)
-        return SubwordIndex(self.arrays._replace(probs=exact, prob_levels=np.zeros(0, np.float32)))
+        return SubwordIndex(self.arrays._replace(probs=probs.astype(np.float32), prob_levels=NO_LEVELS))
 
     def with_rows(self, rows: npt.NDArray[np.int32]) -> SubwordIndex:
         """Return the index with other rows."""
@@ -227,8 +220,7 @@ class SubwordIndex:
 
     def for_weights(self) -> SubwordIndex:
         """Return the index in which only single characters and subwords with a vector have a probability."""
-        probs = self.arrays.probs
-        return SubwordIndex(self.arrays._replace(probs=np.where(self.can_weigh(), probs, np.zeros_like(probs))))
+        return SubwordIndex(self.arrays._replace(probs=np.where(self.can_weigh(), self.arrays.probs, 0)))
 
     def inner(self) -> npt.NDArray[np.int64]:
         """Return for each node the same subword without the mark at its start, its end or both; 0 if it has none.
@@ -275,28 +267,14 @@ class SubwordIndex:
         children[0] = 0
         rows = np.where(keep, self.rows, NO_ROW)[needed]
         _, rows[rows >= 0] = np.unique(rows[rows >= 0], return_inverse=True)
-        probs = np.where(keep, self.probs, np.float32(0))[needed]
-        index = SubwordIndex.of(self.alphabet[alphabet_kept], labels, children, probs, rows)
-        if self.arrays.prob_levels.size:  # keep the levels as they are
-            levels = np.where(keep, self.arrays.probs, 0)[needed]
-            index = SubwordIndex(index.arrays._replace(probs=levels, prob_levels=self.arrays.prob_levels))
-        return index
+        probs, levels = np.where(keep, self.arrays.probs, 0)[needed], self.arrays.prob_levels
+        return SubwordIndex.of(self.alphabet[alphabet_kept], labels, children, probs, rows, levels)
 
 
 def busiest_window(counts: npt.NDArray[np.int64]) -> int:
     """Return the start of the WINDOW adjacent letters that most nodes end with."""
     sums = np.concatenate([[0], np.cumsum(counts)])
     return int(np.argmax(sums[WINDOW:] - sums[:-WINDOW]))
-
-
-class Level(NamedTuple):
-    """All subwords of one length, in order."""
-
-    labels: npt.NDArray[Any]  # the last letter
-    sums: npt.NDArray[np.float64]  # of the counts of words, over all occurrences
-    n_words: npt.NDArray[np.int32]  # how many words contain it
-    has_vector: npt.NDArray[np.bool_]  # whether it gets one: at first, whether a target contains it
-    parents_children: npt.NDArray[np.int32]  # the number of children of each subword of the previous level
 
 
 def narrow(numbers: npt.NDArray[np.integer[Any]]) -> npt.NDArray[Any]:
@@ -335,15 +313,6 @@ class SubwordCounts(NamedTuple):
     sums: npt.NDArray[np.float64]  # of the counts of words, over all occurrences
     n_words: npt.NDArray[np.int32]  # how many words contain it
     is_target: npt.NDArray[np.bool_]  # whether a word that has a vector does
-
-    def kept(self, name: str, work: Workspace) -> SubwordCounts:
-        """Return the same in files, if the workspace has a folder."""
-        return SubwordCounts(*(work.keep(f"{name}.{field}", array) for field, array in self._asdict().items()))
-
-    def forget(self, work: Workspace) -> None:
-        """Remove its files."""
-        for array in self:
-            work.forget(array)
 
 
 def count_subwords(
@@ -387,21 +356,21 @@ def count_subwords(
     alphabet = characters_of(words.codes)
     counts, is_target = work.keep("counts", counts), work.keep("is_target", is_target)
     count = partial(count_part, words, counts, is_target, alphabet, max_len, work)
-    places = [slice(first, min(first + PART, n_words)) for first in range(0, max(n_words, 1), PART)]
-    found = pool.map("count-subwords", count, places)
+    found = pool.map("count-subwords", count, list(blocks(n_words, PART)) or [slice(0, 0)])
     while len(found) > 1:  # in pairs, so that sums are the same wherever they are computed
         pairs = [(f"merged-{len(found)}-{at}", found[at : at + 2]) for at in range(0, len(found), 2)]
         merged = pool.map("merge-subword-counts", partial(merge_counts, work), pairs)
         for part in found[: 2 * (len(found) // 2)]:
-            part.forget(work)
+            work.forget(*part)
         found = merged
     labels, children, sums, n_words_with, has_vector = found[0]
-    lengths = lengths_of(children, alphabet.size)
-    has_vector = has_vector & (lengths >= min_len)
+    has_vector = has_vector.copy()
+    has_vector[: first_node(children, alphabet.size, min_len)] = False
     if boundaries:
         drop_marks(has_vector, labels, children, np.isin(alphabet, [ord(mark) for mark in BOUNDARIES]))
     if min_prob_words > 1:
-        sums = np.where((n_words_with >= min_prob_words) | (lengths == 1), sums, 0)
+        sums = sums.copy()
+        sums[1 + alphabet.size :][n_words_with[1 + alphabet.size :] < min_prob_words] = 0
     children = children.copy()
     children[0] = 0
     index = SubwordIndex.of(
@@ -411,7 +380,7 @@ def count_subwords(
         probabilities(sums),
         np.where(has_vector, np.cumsum(has_vector, dtype=np.int32) - 1, np.int32(NO_ROW)),
     )
-    found[0].forget(work)
+    work.forget(*found[0])
     return index
 
 
@@ -429,8 +398,8 @@ def without_long_words(
         f"not counted (the first is word {first:,}); drop them, or set max_len"
     )
     offsets = np.concatenate([[0], np.cumsum(lengths[keep])])
-    kept = Codes(words.codes[np.repeat(keep, lengths)], offsets).kept("counted", work)
-    return kept, counts[keep], is_target[keep]
+    kept = Codes(words.codes[np.repeat(keep, lengths)], offsets)
+    return work.keep_all("counted", kept), counts[keep], is_target[keep]
 
 
 def characters_of(codes: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
@@ -440,14 +409,12 @@ def characters_of(codes: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
     return np.flatnonzero(seen).astype(np.uint32)
 
 
-def lengths_of(children: npt.NDArray[np.int32], n_letters: int) -> npt.NDArray[np.uint8]:
-    """Return the length of each node of a trie in level order, 255 if it is longer."""
-    lengths = np.zeros(children.size, np.uint8)
-    first, last, length = 1, 1 + n_letters, 1
-    while first < last:
-        lengths[first:last] = min(length, 255)
-        first, last, length = last, last + int(children[first:last].sum(dtype=np.int64)), length + 1
-    return lengths
+def first_node(children: npt.NDArray[np.int32], n_letters: int, length: int) -> int:
+    """Return the first node of this length, or of a larger one, in a trie in level order."""
+    first, last = 1, 1 + n_letters
+    while length > 1 and first < last:
+        first, last, length = last, last + int(children[first:last].sum(dtype=np.int64)), length - 1
+    return first
 
 
 def drop_marks(
@@ -481,14 +448,15 @@ def count_part(
     text = counting.as_one_text(*part, numbers)
     levels = list(levels_of(text, letters.size, part.offsets, counts[some], is_target[some], max_len))
     places = np.searchsorted(alphabet, letters).astype(np.min_scalar_type(alphabet.size))
-    childless = np.zeros(levels[-1].labels.size if levels else 1, np.int32)
-    return SubwordCounts(
-        np.concatenate([np.zeros(1, places.dtype), *(places[level.labels] for level in levels)]),
-        np.concatenate([*(level.parents_children for level in levels), childless]),
-        np.concatenate([[0.0], *(level.sums for level in levels)]),
-        np.concatenate([np.zeros(1, np.int32), *(level.n_words for level in levels)]),
-        np.concatenate([[False], *(level.has_vector for level in levels)]),
-    ).kept(f"counted-{some.start}", work)
+    labels, sums, n_words, in_target, children = zip(*levels, strict=True) if levels else [()] * 5
+    found = SubwordCounts(
+        np.concatenate([np.zeros(1, places.dtype), *(places[letters] for letters in labels)]),
+        np.concatenate([*children, np.zeros(levels[-1][0].size if levels else 1, np.int32)]),
+        np.concatenate([[0.0], *sums]),
+        np.concatenate([np.zeros(1, np.int32), *n_words]),
+        np.concatenate([[False], *in_target]),
+    )
+    return work.keep_all(f"counted-{some.start}", found)
 
 
 def merge_counts(work: Workspace, named: tuple[str, list[SubwordCounts]]) -> SubwordCounts:
@@ -506,7 +474,8 @@ def merge_counts(work: Workspace, named: tuple[str, list[SubwordCounts]]) -> Sub
             total[known] += getattr(part, field)[place[known]]
         return total
 
-    return SubwordCounts(labels, children, added("sums"), added("n_words"), added("is_target")).kept(name, work)
+    counts = SubwordCounts(labels, children, added("sums"), added("n_words"), added("is_target"))
+    return work.keep_all(name, counts)
 
 
 def levels_of(
@@ -516,8 +485,12 @@ def levels_of(
     counts: npt.NDArray[np.float64],
     is_target: npt.NDArray[np.bool_],
     max_len: int | None,
-) -> Iterator[Level]:
-    """Yield all substrings of words, up to a length, level by level (see `kernels.counting`)."""
+) -> Iterator[list[npt.NDArray[Any]]]:
+    """Yield all substrings of words, up to a length, level by level: what `kernels.counting.next_level` says of them.
+
+    These are the last letter of each, the sum of its words' counts, the number of words that contain it, whether a
+    target does, and how many of them each subword of the previous level is followed by.
+    """
     if text.size > counting.MAX_PLACES or offsets.size - 1 > counting.MAX_WORDS:
         most = f"{counting.MAX_WORDS:,} words and {counting.MAX_PLACES:,} characters"
         raise InputError(
@@ -530,7 +503,7 @@ def levels_of(
         *level, parent_has_children, n_nodes, ends = counting.next_level(
             text, counts, length, n_nodes, parent_has_children, starts, ends, spans, longer
         )
-        yield Level(*level)
+        yield level
         spans, longer, length = longer, spans, length + 1
 
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from pbos.drawing import draw
 from pbos.subwords import Segmentation, Subwords
@@ -47,21 +45,14 @@ class Lattice:
         self._spans = subwords.spans(word)
         self.word, self.spelled = self._spans.word, self._spans.spelled
 
-    @cached_property
-    def _begins(self) -> npt.NDArray[np.int64]:  # (n_spans,)
-        return np.repeat(np.arange(len(self.spelled)), np.diff(self._spans.starts))
-
-    @cached_property
-    def _ends(self) -> npt.NDArray[np.int64]:  # (n_spans,)
-        return self._begins + 1 + np.arange(self._begins.size) - self._spans.starts[self._begins]
-
     @property
     def spans(self) -> list[Span]:
         """Every span with a probability or a weight, by start and end."""
         return [self._span(k) for k in np.flatnonzero((self._spans.probs > 0) | (self._spans.weights > 0)).tolist()]
 
     def _span(self, k: int) -> Span:
-        start, end, spans = int(self._begins[k]), int(self._ends[k]), self._spans
+        spans = self._spans
+        start, end = int(spans.begins[k]), int(spans.ends[k])
         values = float(spans.probs[k]), float(spans.posteriors[k]), float(spans.weights[k])
         return Span(start, end, self.spelled[start:end], *values)
 
@@ -90,7 +81,7 @@ class Lattice:
         """Return the weights a(s|w) of the subwords that have a vector, largest first; they sum to 1."""
         sums: dict[str, float] = {}
         for k in np.flatnonzero(self._spans.weights > 0).tolist():
-            subword = self.spelled[self._begins[k] : self._ends[k]]
+            subword = self.spelled[self._spans.begins[k] : self._spans.ends[k]]
             sums[subword] = sums.get(subword, 0.0) + float(self._spans.weights[k])
         return sorted(sums.items(), key=lambda item: -item[1])
 
@@ -98,8 +89,8 @@ class Lattice:
         """Return the share of the word's characters that are in a subword with a weight, 0 to 1."""
         used = self._spans.weights > 0
         depth = np.zeros(len(self.spelled) + 1, np.int64)
-        np.add.at(depth, self._begins[used], 1)
-        np.add.at(depth, self._ends[used], -1)
+        np.add.at(depth, self._spans.begins[used], 1)
+        np.add.at(depth, self._spans.ends[used], -1)
         return float((np.cumsum(depth[:-1]) > 0)[~self._spans.is_mark].mean())
 
     def svg(self) -> str:
@@ -116,9 +107,10 @@ class Lattice:
     def _best_path(self) -> set[tuple[int, int]]:
         """Return the (start, end) of the spans on the most probable path, by the Viterbi algorithm."""
         with np.errstate(divide="ignore"):
-            steps = np.log(self._spans.probs).tolist()
+            steps = np.log(self._spans.probs)
         scores, ends = [-np.inf] * len(self.spelled) + [0.0], [0] * len(self.spelled)
-        for start, end, step in zip(self._begins[::-1].tolist(), self._ends[::-1].tolist(), steps[::-1], strict=True):
+        backward = (array[::-1].tolist() for array in (self._spans.begins, self._spans.ends, steps))
+        for start, end, step in zip(*backward, strict=True):
             if step + scores[end] > scores[start]:
                 scores[start], ends[start] = step + scores[end], end
         path, start = set(), 0
@@ -131,4 +123,4 @@ class Lattice:
         return self.svg()
 
     def __repr__(self) -> str:
-        return f"<Lattice {self.word!r}: {self._ends.size} spans, best {self.best(1)[0]}>"
+        return f"<Lattice {self.word!r}: {self._spans.ends.size} spans, best {self.best(1)[0]}>"

@@ -12,14 +12,13 @@ from pbos.errors import InputError
 from pbos.index import characters_of, count_part
 from pbos.pools import PLENTY
 from pbos.settings import Preset
-from pbos.solvers import FEW, SLICE, bytes_per_dim
+from pbos.solvers import LEAST_SLICE, SLICE, bytes_per_dim
 from pbos.text import encode
 from pbos.threads import thread_count
 from pbos.workspace import Workspace
 
 LEAST_MEMORY = 512 << 20
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
-LEAST_SLICE = FEW // 2
 SAMPLE = 1 << 16  # words whose subwords are counted to find out how many all words have
 SEARCHED = 200  # dimensions solved to choose lam and to fit the confidence, about
 
@@ -171,20 +170,9 @@ class Plan(NamedTuple):
         """Whether large arrays have to be in files."""
         return self.memory is not None and self.in_memory > self.memory
 
-    def disk(self) -> int:
-        """The size of these files, without the model."""
-        matrices = 4 * (self.dims + SEARCHED) * (self.vectors + self.words)
-        return matrices + 3 * PER_WEIGHT * self.weights if self.spills else 0
-
-    def seconds(self) -> float:
-        """The time, roughly."""
-        products = self.weights * ITERATIONS * (self.dims + SEARCHED)
-        slower = 1 + SLOWER * math.log10(max(self.shared / CACHED, 1))
-        return (SECONDS_PER_WEIGHT * self.weights + SECONDS_PER_PRODUCT * slower * products) / self.threads
-
     def check(self) -> None:
         """Raise InputError if the memory does not suffice."""
-        if self.spills and self.memory is not None and self.in_files > self.memory:
+        if self.memory is not None and min(self.in_memory, self.in_files) > self.memory:
             needed = math.ceil(self.in_files / 2**30 * 2) / 2
             raise InputError(
                 f"{self.words:,} words x {self.dims} need about {needed:g}G of memory, but only "
@@ -194,6 +182,9 @@ class Plan(NamedTuple):
     def facts(self) -> dict[str, str]:
         """Return the plan as text."""
         gib = 2**30
+        products = self.weights * ITERATIONS * (self.dims + SEARCHED)
+        slower = 1 + SLOWER * math.log10(max(self.shared / CACHED, 1))
+        seconds = (SECONDS_PER_WEIGHT * self.weights + SECONDS_PER_PRODUCT * slower * products) / self.threads
         peak = self.in_files if self.spills else self.in_memory
         facts = {
             "words": f"{self.words:,} x {self.dims}",
@@ -203,7 +194,7 @@ class Plan(NamedTuple):
             "memory": f"about {peak / gib:.1f} GiB at most" + (f" of {self.memory / gib:.3g}" if self.memory else ""),
         }
         if self.spills:
-            facts["disk"] = f"about {self.disk() / gib:.1f} GiB until the model is complete"
-        seconds = self.seconds()
+            disk = 4 * (self.dims + SEARCHED) * (self.vectors + self.words) + 3 * PER_WEIGHT * self.weights
+            facts["disk"] = f"about {disk / gib:.1f} GiB until the model is complete"
         facts["time"] = f"about {seconds:.0f} seconds" if seconds < 120 else f"about {seconds / 60:.0f} minutes"
         return facts

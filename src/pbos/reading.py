@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import TypeVar
 
 from pbos.settings import Spelling
-from pbos.text import lower, normalize, separates
+from pbos.text import Translation, lower, normalize, separates
 
 AnySpelling = TypeVar("AnySpelling", bound=Spelling)
 FEW = 0.01  # a table in which fewer words than this share have capitals, or accents, does not use them
@@ -69,21 +69,6 @@ def resolved(spelling: AnySpelling, words: Collection[str]) -> AnySpelling:
     return spelling
 
 
-class SeenForms(dict[int, str]):
-    """A table for str.translate that replaces characters never seen: by lower case or base letters that were seen."""
-
-    def __init__(self, alphabet: frozenset[str]) -> None:
-        super().__init__()
-        self._alphabet = alphabet
-
-    def __missing__(self, code: int) -> str:
-        character = chr(code)
-        plain = without_accents(character)
-        forms = (character, character.lower(), plain, plain.lower())
-        self[code] = next((form for form in forms if self._alphabet.issuperset(form)), character)
-        return self[code]
-
-
 class Reader:
     """Reads words as a model knows them.
 
@@ -115,8 +100,16 @@ class Reader:
         return frozenset(chr(code) for code in self._code_points)
 
     @cached_property
-    def _seen(self) -> SeenForms:
-        return SeenForms(self._alphabet)
+    def _seen(self) -> Translation:
+        """Replaces characters never seen: by lower case or base letters that were seen."""
+        alphabet = self._alphabet
+
+        def seen_form(character: str) -> str:
+            plain = without_accents(character)
+            forms = (character, character.lower(), plain, plain.lower())
+            return next((form for form in forms if alphabet.issuperset(form)), character)
+
+        return Translation(seen_form)
 
     @cached_property
     def _find_odd(self) -> Callable[[str], re.Match[str] | None]:

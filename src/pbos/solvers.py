@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from pbos.arrays import FloatMatrix, projected, projection
+from pbos.arrays import FloatMatrix, cut, projected, projection
 from pbos.errors import InputError
 from pbos.kernels import columns
 from pbos.kernels.compose import compose
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
 
 SLICE = 64  # dimensions solved together, at most: a few cache lines per vector
 FEW = 32  # so few dimensions are solved until all of them are done
+LEAST_SLICE = FEW // 2
 LEAST_WEIGHT = 1e-4  # of a word as a whole; with a smaller one, its vector would be too long
 NONE = np.zeros(0, np.float32)
 PROBE = 8  # directions in which the number of iterations is found
@@ -95,10 +95,16 @@ def sgd(
         new_column, factor = np.arange(n_columns, dtype=np.int32), np.ones(n_columns, np.float32)
         slices = [slice(0, dims)]
     else:
-        *matrix, n_columns, n_shared, new_column, factor = columns.merge_private_columns(
-            *columns.without_negligible(weights.indptr, weights.indices, weights.data), weights.n_columns
+        kept = columns.without_negligible(weights.indptr, weights.data)
+        rows, ones = np.arange(len(weights)), np.ones(weights.n_columns, np.float32)
+        matrix, n_rows, private, new_column, factor = separated(
+            (weights.indptr, weights.indices, kept), rows, NONE, ones, work, with_private=True
         )
-        slices = slices_of(dims, pool.size, pool.memory // needed(1, n_columns))
+        n_shared = int((n_rows != 1).sum())
+        n_columns = n_shared + int(np.count_nonzero(private))
+        lines, most = -(-dims // LINE_FLOATS), max(1, min(pool.memory // needed(1, n_columns), SLICE_LINES))
+        n_slices = min(lines, pool.size * -(-lines // (pool.size * most)))  # the same number for each part of the pool
+        slices = [slice(LINE_FLOATS * some.start, min(LINE_FLOATS * some.stop, dims)) for some in cut(lines, n_slices)]
     arrays: list[npt.NDArray[Any]] = [*matrix, new_column, factor]
     indptr, indices, data, new_column, factor = (work.keep(f"sgd.{at}", array) for at, array in enumerate(arrays))
 
@@ -126,14 +132,6 @@ def sgd(
     if not np.isfinite(means[-1]):
         raise InputError(f"training diverged (loss {means[-1]}); use a smaller lr than {lr}")
     return Solution(vectors, {"losses": [float(f"{loss:.6g}") for loss in means]})
-
-
-def slices_of(dims: int, parts: int, most: int) -> list[slice]:
-    """Cut the dimensions into slices of at most `most` cache lines, the same number for each of the parts."""
-    lines, most = -(-dims // LINE_FLOATS), max(1, min(most, SLICE_LINES))
-    n_slices = min(lines, parts * -(-lines // (parts * most)))
-    bounds = LINE_FLOATS * np.linspace(0, lines, n_slices + 1).astype(int)
-    return [slice(int(start), min(int(end), dims)) for start, end in itertools.pairwise(bounds)]
 
 
 def line_aligned(n_rows: int, dims: int) -> FloatMatrix:
@@ -174,25 +172,16 @@ class Ridge:
         """
         work = work or Workspace()
         rows = np.arange(len(weights)) if rows is None else rows
-        self._weights, self._order = weights, rows[order_of_words(weights, rows)]
-        self._roots = NONE  # of the reliabilities: rows and targets are multiplied by them
-        if reliability is not None:
-            self._roots = np.sqrt(reliability[self._order]).astype(np.float32)
-        self._scale = np.ones(weights.n_columns, np.float32)
-        if penalty is not None:
-            self._scale = (1 / np.sqrt(penalty)).astype(np.float32)
-        matrix = weights.indptr, weights.indices, weights.data, self._order
-        self._n_rows = columns.count_rows(*matrix, weights.n_columns)
-        scaling = self._roots, self._scale, self._n_rows
-        indptr, self._private, self._new_column, self._factor = columns.private_columns(*matrix, *scaling)
+        order = rows[order_of_words(weights, rows)]
+        # Rows and targets are multiplied by the roots of the reliabilities.
+        roots = NONE if reliability is None else np.sqrt(reliability[order]).astype(np.float32)
+        scale = np.ones(weights.n_columns) if penalty is None else 1 / np.sqrt(penalty)
+        self._weights = weights
+        self._order, self._roots = work.keep("rows.order", order), work.keep("rows.roots", roots)
+        self._rows, self._n_rows, self._private, self._new_column, self._factor = separated(
+            (weights.indptr, weights.indices, weights.data), order, roots, scale.astype(np.float32), work
+        )
         self._n_shared = int((self._n_rows != 1).sum())
-        indices = work.empty("rows.indices", (int(indptr[-1]),), np.int32)
-        data = work.empty("rows.data", indices.shape, np.float32)
-        columns.write_shared_columns(*matrix, *scaling, self._new_column, indices, data)
-        self._rows = work.keep("rows.indptr", indptr), indices, data
-        names = ("_order", "_roots", "_scale", "_n_rows", "_private", "_new_column", "_factor")
-        for name in names if work.folder is not None else ():  # so that they are not sent with every part of a job
-            setattr(self, name, work.keep(f"rows{name}", getattr(self, name)))
         self._on_device: gpu.DeviceRidge | None = None  # the equations on the last device used
 
     def solve(
@@ -238,33 +227,33 @@ class Ridge:
         if not 0 < lam < np.inf:
             raise InputError(f"lam must be above 0, got {lam}")
         pool, work, dims = pool or Threads(), work or Workspace(), targets.shape[1]
-        if device is not None:
-            solution = self._solve_on(device, targets, lam, tolerance, max_iterations, own, on_slice)
-            return solution if only is None else replace(solution, vectors=solution.vectors[only])
         needed = bytes_per_dim(self._order.size, self._n_shared, self._n_rows.size)
-        most, stop = FEW // 2, (max_iterations, tolerance)
-        if dims > FEW and iterations is None:
-            probe = work.keep("probe", projected(targets, projection(dims, PROBE, 0)))
-            few = self.solve(probe, lam, tolerance=tolerance, max_iterations=max_iterations, pool=pool)
-            iterations = few.report["iterations"]
-        if dims > FEW and iterations is not None:
-            most, stop = max(FEW // 2, min(SLICE, pool.memory // needed)), (iterations, 0.0)
+        most, stop, moved = LEAST_SLICE, (max_iterations, tolerance), None
+        if device is not None:
+            pool, moved = Threads(1), self._moved_to(device)
+        elif dims > FEW:
+            if iterations is None:
+                probe = work.keep("probe", projected(targets, projection(dims, PROBE, 0)))
+                few = self.solve(probe, lam, tolerance=tolerance, max_iterations=max_iterations, pool=pool)
+                iterations = few.report["iterations"]
+            most, stop = max(LEAST_SLICE, min(SLICE, pool.memory // needed)), (iterations, 0.0)
         n_slices = 2 * -(-dims // (2 * most))  # an even number, like most numbers of cores
-        bounds = np.linspace(0, dims, n_slices + 1).astype(int).tolist()
-        slices = [slice(first, last) for first, last in itertools.pairwise(bounds) if first < last]
+        slices = cut(dims, n_slices) if moved is None else moved.slices(dims)
         extra = None if own is None else self._own(own, work)
-        compute = partial(self._solve_slice, targets, lam, stop, extra, only)
+        compute = partial(self._solve_slice, targets, lam, stop, extra, only, moved)
         memory = needed * max(some.stop - some.start for some in slices)
         shape = self._n_rows.size if only is None else only.size, dims
         vectors, parts = filled(work, shape, slices, compute, "solve-dimensions", pool, memory, on_slice)
         left, goal = (np.concatenate([part[kind] for part in parts]).sum() for kind in ("left", "goal"))
-        return Solution(vectors, report_of(lam, max(part["iterations"] for part in parts), left, goal))
+        residual = float(np.sqrt(left / goal)) if goal > 0 else 0.0
+        iterations = max(part["iterations"] for part in parts)
+        report = {"lam": lam, "iterations": iterations, "residual": float(f"{residual:.3g}")}
+        return Solution(vectors, report if device is None else {**report, "device": str(device)})
 
     def _own(self, own: Own, work: Workspace) -> tuple[npt.NDArray[Any], ...]:
         """Return what `set_own_vectors` needs to know about each word."""
         matrix = self._weights.indptr, self._weights.indices, self._weights.data, self._order
-        factor = self._factor * self._scale
-        *found, shared = columns.own_columns(*matrix, own.whole, self._n_rows, LEAST_WEIGHT, factor)
+        *found, shared = columns.own_columns(*matrix, own.whole, self._n_rows, LEAST_WEIGHT, self._factor)
         # A word that shares nothing with others gets its own vector.
         shares = np.where(shared, np.float32(own.share), np.float32(1))
         return tuple(work.keep(f"own.{at}", array) for at, array in enumerate((*found, shares)))
@@ -276,48 +265,18 @@ class Ridge:
         stop: tuple[int, float],
         own: tuple[npt.NDArray[Any], ...] | None,
         only: npt.NDArray[np.integer[Any]] | None,
+        moved: gpu.DeviceRidge | None,
         some: slice,
     ) -> dict[str, Any]:
         """Return the vectors of some dimensions, the iterations, and the squared norms of residual and right side."""
         given = np.ascontiguousarray(targets[:, some], np.float32)[self._order]
         part = given * self._roots[:, None] if self._roots.size else given
-        shares = (lam / (lam + self._private**2)).astype(np.float32)
-        size = self._n_shared, part.shape[1]
-        shared, residual = np.empty(size, np.float32), np.empty(size, np.float32)
-        pairs = line_aligned(self._n_shared, 2 * part.shape[1])
-        pairs = pairs.reshape(self._n_shared, 2, pairs.shape[1] // 2)
-        iterations, left, goal = conjugate_gradients(
-            self._rows, shares, np.float32(lam), part, *stop, shared, residual, pairs
-        )
-        del residual, pairs
-        vectors = self._completed(given, part, shared, lam, own, only)
-        return {"vectors": vectors, "iterations": int(iterations), "left": left.tolist(), "goal": goal.tolist()}
-
-    def _completed(
-        self,
-        given: FloatMatrix,
-        part: FloatMatrix,
-        shared: FloatMatrix,
-        lam: float,
-        own: tuple[npt.NDArray[Any], ...] | None,
-        only: npt.NDArray[np.integer[Any]] | None = None,
-    ) -> FloatMatrix:
-        """Return the vectors of all columns, or of some, from those of the shared ones.
-
-        Args:
-            given: The given vectors, in the order of the rows.
-            part: The same, multiplied by the roots of the reliabilities.
-            shared: The vectors of the shared columns.
-            lam: The ridge penalty.
-            own: From `_own`.
-            only: Which columns; None for all.
-        """
-        words = np.empty_like(part)
-        compose(*self._rows, shared, words)
+        solve = self._solve_shared if moved is None else moved.solve
+        shared, words, iterations, left, goal = solve(part, lam, *stop)
         has_private = self._private > 0
         private = (part - words)[has_private]
         private *= (self._private / (lam + self._private**2))[has_private, None]
-        new_column, factor = self._new_column, self._factor * self._scale
+        new_column, factor = self._new_column, self._factor
         if only is not None:
             new_column, factor = new_column[only], factor[only]
         vectors = np.empty((factor.size, part.shape[1]), np.float32)
@@ -326,66 +285,71 @@ class Ridge:
             if self._roots.size:
                 words /= self._roots[:, None]
             columns.set_own_vectors(*own, np.cumsum(has_private) - 1, given, words, private, vectors)
-        return vectors
+        return {"vectors": vectors, "iterations": int(iterations), "left": left.tolist(), "goal": goal.tolist()}
 
-    def _solve_on(
-        self,
-        device: Any,
-        targets: FloatMatrix,
-        lam: float,
-        tolerance: float,
-        max_iterations: int,
-        own: Own | None,
-        on_slice: Callable[[int], None],
-    ) -> Solution:
-        """Do what `solve` does, on a device."""
-        scaled = targets
-        if self._roots.size:
-            roots = np.ones((len(targets), 1), np.float32)
-            roots[self._order, 0] = self._roots
-            scaled = targets * roots
-        vectors, iterations, left, goal = self._moved_to(device).solve(
-            scaled, lam, tolerance=tolerance, max_iterations=max_iterations, on_slice=on_slice
+    def _solve_shared(
+        self, targets: FloatMatrix, lam: float, max_iterations: int, tolerance: float
+    ) -> tuple[FloatMatrix, FloatMatrix, int, npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """Do what `gpu.DeviceRidge.solve` does, on the CPU, with a residual and a right side for each dimension."""
+        shares = (lam / (lam + self._private**2)).astype(np.float32)
+        size = self._n_shared, targets.shape[1]
+        shared, residual = np.empty(size, np.float32), np.empty(size, np.float32)
+        pairs = line_aligned(self._n_shared, 2 * targets.shape[1])
+        pairs = pairs.reshape(self._n_shared, 2, pairs.shape[1] // 2)
+        iterations, left, goal = conjugate_gradients(
+            self._rows, shares, np.float32(lam), targets, max_iterations, tolerance, shared, residual, pairs
         )
-        if own is not None:
-            shared = self._n_rows != 1
-            found = np.empty((self._n_shared, targets.shape[1]), np.float32)
-            found[self._new_column[shared]] = vectors[shared] / self._scale[shared, None]
-            of_words = targets[self._order], scaled[self._order]
-            vectors = self._completed(*of_words, found, lam, self._own(own, Workspace()))
-        return Solution(vectors, {**report_of(lam, iterations, left, goal), "device": str(device)})
+        del residual, pairs
+        words = np.empty_like(targets)
+        compose(*self._rows, shared, words)
+        return shared, words, iterations, left, goal
 
     def _moved_to(self, device: Any) -> gpu.DeviceRidge:
         from pbos import gpu  # here, because importing PyTorch is slow
 
         if self._on_device is None or str(self._on_device.device) != str(device):
-            self._on_device = gpu.DeviceRidge(**self.arrays(), device=device)
+            self._on_device = gpu.DeviceRidge(self._rows, self._private, self._n_shared, device)
         return self._on_device
 
-    def arrays(self) -> dict[str, Any]:
-        """Return the equations as arguments of `pbos.gpu.DeviceRidge`."""
-        indptr, indices, data = self._rows
-        return {
-            "indptr": indptr,
-            "indices": indices,
-            "data": data,
-            "n_shared": self._n_shared,
-            "private": self._private,
-            "order": self._order,
-            "new_column": self._new_column,
-            "factor": self._factor * self._scale,
-        }
+
+def separated(
+    matrix: tuple[npt.NDArray[Any], ...],
+    rows: npt.NDArray[np.int64],
+    factors: npt.NDArray[np.float32],
+    scale: npt.NDArray[np.float32],
+    work: Workspace,
+    with_private: bool = False,
+) -> tuple[Any, ...]:
+    """Merge the private columns of each row into one, see `kernels.columns.private_columns`.
+
+    Args:
+        matrix: The arrays of a CSR matrix.
+        rows: Which of its rows to use.
+        factors: By what these are multiplied; empty for 1.
+        scale: By what its columns are multiplied.
+        work: Where to keep the new matrix.
+        with_private: Whether it has the private columns too, as the last entries of their rows.
+
+    Returns:
+        The arrays of the new matrix, the number of rows of each old column, the weight of each row's private column,
+        and for each old column its new one and its factor, scale included.
+    """
+    n_rows = columns.count_rows(*matrix, rows, scale.size)
+    arguments = *matrix, rows, factors, scale, n_rows
+    indptr, private, new_column, factor = columns.private_columns(*arguments)
+    if with_private:
+        indptr[1:] += np.cumsum(private > 0)
+    indices = work.empty("rows.indices", (int(indptr[-1]),), np.int32)
+    data = work.empty("rows.data", indices.shape, np.float32)
+    columns.write_columns(*arguments, new_column, private if with_private else NONE, indices, data)
+    others = {"n_rows": n_rows, "private": private, "new_column": new_column, "factor": factor * scale}
+    kept = (work.keep(f"rows.{name}", array) for name, array in others.items())  # so that no job is sent with them
+    return (work.keep("rows.indptr", indptr), indices, data), *kept
 
 
 def bytes_per_dim(n_words: int, n_shared: int, n_vectors: int) -> int:
     """Return the memory for each dimension that is solved: of conjugate gradients, or of completing the vectors."""
     return 4 * max(4 * n_shared + 3 * n_words, n_shared + n_vectors + 5 * n_words)
-
-
-def report_of(lam: float, iterations: int, left: float, goal: float) -> dict[str, Any]:
-    """Return the report about a solution, from the squared norms of residual and right side."""
-    residual = float(np.sqrt(left / goal)) if goal > 0 else 0.0
-    return {"lam": lam, "iterations": iterations, "residual": float(f"{residual:.3g}")}
 
 
 def order_of_words(weights: Weights, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

@@ -99,7 +99,7 @@ class SubwordVectors:
             largest = float(np.abs(vectors).max(initial=0))
             if largest > float(np.finfo(np.float16).max):
                 raise InputError(f"a vector component of {largest:g} does not fit float16; use int8 or float32")
-            return SubwordVectors(vectors.astype(np.float16), norms=SubwordVectors.of(vectors).norms)
+            return SubwordVectors(vectors.astype(np.float16), norms=row_lengths(vectors))
         scales = np.abs(vectors).max(axis=1, initial=0) / np.float32(127)
         steps = np.divide(vectors, scales[:, None], out=np.zeros_like(vectors), where=scales[:, None] > 0)
         return SubwordVectors(np.rint(steps).astype(np.int8), scales.astype(np.float32))

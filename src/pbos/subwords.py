@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from pbos.arrays import FloatMatrix
+from pbos.arrays import FloatMatrix, blocks, cut
 from pbos.errors import InputError, ModelError, whole_number
 from pbos.index import SubwordIndex, probabilities, unpack_rows
 from pbos.kernels import trie
@@ -31,7 +31,7 @@ from pbos.settings import Spelling
 from pbos.subword_vectors import SubwordVectors
 from pbos.text import LEFT, RIGHT, Codes, PackedStrings, encode, mark, normalize, unpack_strings
 from pbos.threads import in_threads, thread_count
-from pbos.weights import Weights
+from pbos.weights import Weights, joined
 from pbos.workspace import Mapped, Workspace
 
 if TYPE_CHECKING:
@@ -66,12 +66,13 @@ class Segmentation(NamedTuple):
 
 
 class WordSpans(NamedTuple):
-    """One word and all its spans; those that start at position i are ``starts[i]:starts[i + 1]``, shortest first."""
+    """One word and all its spans: span k is ``spelled[begins[k]:ends[k]]``, in the order of begins and ends."""
 
     word: str  # as the model reads it, without marks
     spelled: str  # with marks
     is_mark: npt.NDArray[np.bool_]  # (length,)
-    starts: npt.NDArray[np.int64]  # (length + 1,)
+    begins: npt.NDArray[np.int64]  # (n_spans,)
+    ends: npt.NDArray[np.int64]  # (n_spans,)
     probs: npt.NDArray[np.float64]  # (n_spans,)
     posteriors: npt.NDArray[np.float64]  # (n_spans,)
     weights: npt.NDArray[np.float64]  # (n_spans,), sum to 1; 0 for subwords without a vector
@@ -160,24 +161,24 @@ class Subwords:
         letters = count_letters(*codes, 0, 1, self.spelling.boundaries, self.spelling.inner_boundaries)
         found = list(self._inspected(self._nodes, codes))
         if self._weight_nodes is not self._nodes:
-            found[3] = self._inspected(self._weight_nodes, codes)[3]
+            found[4] = self._inspected(self._weight_nodes, codes)[4]
         return WordSpans(plain, mark([plain], self.spelling)[0], np.diff(letters) == 0, *found)
 
     def _inspected(self, nodes: Nodes, word: Codes) -> tuple[Any, ...]:
-        """Return everything about the spans of one word: starts, probabilities, posteriors, weights, the log total."""
+        """Return what `WordSpans` says about the spans of one word."""
         codes, (unseen_char_prob, kind, start_weight, end_weight) = word.codes, self._weighing
         starts, span_nodes, probs = find_spans(nodes, unseen_char_prob, *word, 0, 1)
         starts = starts[:-1]
         posteriors, log_total = inspected(starts, probs)
         begins = np.repeat(np.arange(codes.size), np.diff(starts))
-        ends = begins + np.arange(begins.size) - starts[begins]  # inclusive
+        ends = begins + 1 + np.arange(begins.size) - starts[begins]
         weights = {POSTERIOR: posteriors, UNIFORM: np.ones_like(posteriors), BOTH: posteriors + 1.0}[kind]
         factors = np.where(codes[begins] == ord(LEFT), start_weight, 1.0)
-        factors *= np.where(codes[ends] == ord(RIGHT), end_weight, 1.0)
+        factors *= np.where(codes[ends - 1] == ord(RIGHT), end_weight, 1.0)
         rows = nodes[2][span_nodes, trie.ROW]
         weights = np.where(rows & trie.LOW_HALF == trie.NO_VECTOR, 0.0, weights * factors)
         total = np.cumsum(weights)[-1]  # from left to right, as the kernels sum
-        return starts, probs, posteriors, weights / total if total > 0.0 else weights, log_total
+        return begins, ends, probs, posteriors, weights / total if total > 0.0 else weights, log_total
 
     # -- many words ----------------------------------------------------------------------------------------------------
 
@@ -216,7 +217,7 @@ class Subwords:
 
         def write_chunk(chunk: slice) -> None:
             some, out = self.read(words[chunk]), found[chunk]
-            features = self._features(some, chunk.start, vectors, confidence)
+            features = self.features(some, vectors, confidence, chunk.start)
             out[:] = confidence.predict(features)
             out[features[:, -2] == 0] = 0  # no subwords
             if training := known.keys() & some:
@@ -229,20 +230,9 @@ class Subwords:
         return found
 
     def features(
-        self, words: list[str], vectors: SubwordVectors, confidence: Confidence, threads: int | None = None
+        self, words: list[str], vectors: SubwordVectors, confidence: Confidence, first: int = 0
     ) -> npt.NDArray[np.float32]:
-        """Return what `Confidence.predict` needs about words, (n_words, n_features)."""
-        _ = self._weight_nodes
-
-        def features_of(chunk: slice) -> npt.NDArray[np.float32]:
-            return self._features(self.read(words[chunk]), chunk.start, vectors, confidence)
-
-        return np.concatenate(map_chunks(features_of, len(words), threads))
-
-    def _features(
-        self, words: list[str], first: int, vectors: SubwordVectors, confidence: Confidence
-    ) -> npt.NDArray[np.float32]:
-        """Return the features of words that were read."""
+        """Return what `Confidence.predict` needs about words that were read, (n_words, n_features)."""
         codes = encode(words, self.spelling, first)
         bits, negligible, _ = vectors.kernel_arguments
         scales = NO_SCALES if vectors.scales is None else vectors.scales
@@ -322,20 +312,14 @@ class Subwords:
 
     def weights_of_codes(self, words: Codes, threads: int | None = None) -> Weights:
         """Return what `weights` returns, for words that are encoded already."""
-        nodes = self._weight_nodes
+        nodes, n_columns = self._weight_nodes, self.index.n_vectors
 
-        def weigh_chunk(chunk: slice) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32], npt.NDArray[np.float32]]:
+        def weigh_chunk(chunk: slice) -> Weights:
             some = words.part(chunk.start, chunk.stop)
-            return weights_of_words(nodes, self._weighing, *some, 0.0, False)  # type: ignore[no-any-return]
+            indptr, indices, data = weights_of_words(nodes, self._weighing, *some, 0.0, False)
+            return Weights(indptr, indices, data, n_columns)
 
-        parts = map_chunks(weigh_chunk, words.offsets.size - 1, threads)
-        sizes = [np.zeros(1, np.int64)] + [np.diff(indptr) for indptr, _, _ in parts]
-        return Weights(
-            indptr=np.cumsum(np.concatenate(sizes)),
-            indices=np.concatenate([np.zeros(0, np.int32)] + [indices for _, indices, _ in parts]),
-            data=np.concatenate([np.zeros(0, np.float32)] + [data for _, _, data in parts]),
-            n_columns=self.index.n_vectors,
-        )
+        return joined(map_chunks(weigh_chunk, words.offsets.size - 1, threads), Workspace())
 
     def count_words(self, words: Codes) -> npt.NDArray[np.int32]:
         """Return for each node of the index how many of the words contain it."""
@@ -377,20 +361,19 @@ class Subwords:
         pool, work = pool or Threads(), work or Workspace()
         seen = self.index.probs > 0
         index = self.index.pruned(seen)  # smaller, so faster; its subwords with a probability have the same order
-        bounds = np.linspace(0, words.offsets.size - 1, EM_PARTS + 1).astype(int).tolist()
-        places = [slice(*bounds[at : at + 2]) for at in range(EM_PARTS)]
+        places = cut(words.offsets.size - 1, EM_PARTS)
         counts = work.keep("em.counts", counts)
         for number in range(rounds):
-            subwords = Subwords(index.kept(f"em-{number}", work), self.spelling)
+            subwords = Subwords(SubwordIndex(work.keep_all(f"em-{number}", index.arrays)), self.spelling)
             _ = subwords._nodes  # unpacked before there are threads
             count = partial(expected, subwords, words, counts, work)
             sums = np.zeros(len(index) + 1)
-            for first in range(0, EM_PARTS, pool.size):  # only as many parts at a time, as each has a sum per node
-                for part in pool.map("fit-probabilities", count, places[first : first + pool.size]):
+            for some in blocks(EM_PARTS, pool.size):  # only as many parts at a time, as each has a sum per node
+                for part in pool.map("fit-probabilities", count, places[some]):
                     sums += part
                     work.forget(part)
             sums = np.where(index.probs > 0, np.maximum(sums, np.finfo(np.float64).tiny), 0)
-            subwords.index.forget(work)
+            work.forget(*subwords.index.arrays)
             index = index.with_probs(probabilities(sums))
         if self.spelling.boundaries:
             sums += np.bincount(index.inner(), sums, minlength=sums.size)
@@ -432,7 +415,7 @@ def map_chunks(function: Callable[[slice], Result], n_words: int, threads: int |
     if n_words <= SMALL_CHUNK and threads is None:
         return [function(slice(0, n_words))]
     size = min(CHUNK, max(SMALL_CHUNK, -(-n_words // (8 * thread_count(threads)))))
-    return in_threads(function, [slice(first, first + size) for first in range(0, n_words, size)], threads)
+    return in_threads(function, list(blocks(n_words, size)) or [slice(0, 0)], threads)
 
 
 def flat(chunks: list[list[Result]]) -> list[Result]:

@@ -14,7 +14,6 @@ import numpy.typing as npt
 
 from pbos.errors import InputError
 from pbos.settings import Spelling
-from pbos.workspace import Workspace
 
 LEFT, RIGHT = BOUNDARIES = ("<", ">")
 """The marks around a word in models that use boundaries."""
@@ -40,10 +39,6 @@ class Codes(NamedTuple):
         """Return words first to last (exclusive), without copying their code points."""
         offsets = self.offsets[first : last + 1]
         return Codes(self.codes[offsets[0] : offsets[-1]], offsets - offsets[0])
-
-    def kept(self, name: str, work: Workspace) -> Codes:
-        """Return the same words in files, if the workspace has a folder."""
-        return Codes(work.keep(f"{name}.codes", self.codes), work.keep(f"{name}.offsets", self.offsets))
 
 
 # Words as people have them --------------------------------------------------------------------------------------------
@@ -117,24 +112,27 @@ def normalize(words: list[str], form: str) -> list[str]:
     return list(map(NORMALIZERS[form], words))
 
 
-class InnerMarks(dict[int, str]):
-    """A table for str.translate that puts marks around punctuation, symbols and spaces.
+class Translation(dict[int, str]):
+    """A table for str.translate: what a function makes of each character, computed when it is first needed."""
 
-    Combining marks are parts of letters (most vowels of a Hindi word are), so they stay as they are.
-    """
+    def __init__(self, function: Callable[[str], str]) -> None:
+        super().__init__()
+        self._function = function
 
     def __missing__(self, code: int) -> str:
-        character = chr(code)
-        self[code] = f"{RIGHT}{character}{LEFT}" if separates(character) else character
+        self[code] = self._function(chr(code))
         return self[code]
 
 
-INNER_MARKS = InnerMarks()
-
-
 def separates(character: str) -> bool:
-    """Return whether a character separates the parts of a word: punctuation, a symbol or a space."""
+    """Return whether a character separates the parts of a word: punctuation, a symbol or a space.
+
+    Combining marks do not: they are parts of letters (most vowels of a Hindi word are).
+    """
     return unicodedata.category(character)[0] in "PSZ"
+
+
+INNER_MARKS = Translation(lambda character: f"{RIGHT}{character}{LEFT}" if separates(character) else character)
 
 
 def mark(words: list[str], spelling: Spelling) -> list[str]:

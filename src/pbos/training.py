@@ -22,7 +22,7 @@ from pbos.counts import WordCounts
 from pbos.errors import InputError, warn, whole_number
 from pbos.evidence import with_lengths
 from pbos.files import absolute, is_remote, local, real
-from pbos.fitting import Run, System, make_system, solve
+from pbos.fitting import System, make_system, solve
 from pbos.index import SubwordIndex, count_subwords
 from pbos.kernels import columns
 from pbos.kernels.sgd import NO_NORM
@@ -38,7 +38,7 @@ from pbos.subword_vectors import SubwordVectors
 from pbos.subwords import Subwords
 from pbos.text import Codes, encode, normalize, pack_strings
 from pbos.threads import one_blas_thread
-from pbos.tuning import SEARCH_DIMS
+from pbos.tuning import SEARCH_DIMS, Run
 from pbos.vectors import WordVectors
 from pbos.workspace import Workspace, workspace
 
@@ -184,7 +184,7 @@ def fit(examples: Examples, run: Run) -> Result:
     """Find the subwords of words, and their vectors."""
     recipe, progress = run.preset, run.progress
     words, table = examples.training_words, examples.table
-    codes = encode(words, recipe).kept("codes", run.work)
+    codes = run.work.keep_all("codes", encode(words, recipe))
     targets = run.work.step("targets", lambda: {"targets": examples.targets(run.work)})["targets"]
     with progress_bar("counting subwords", None, progress):
         index = kept_index(run.work, "counted", lambda: make_index(counted_words(table, words, recipe), codes, run))
@@ -394,7 +394,7 @@ def counted_words(table: WordCounts, training_words: list[str], recipe: Preset) 
 def make_index(counted: Counted, training_words: Codes, run: Run) -> SubwordIndex:
     """Index the subwords of all counted words; those of the training words have vectors."""
     recipe = run.preset
-    words = counted.words.kept("counted-words", run.work)
+    words = run.work.keep_all("counted-words", counted.words)
     index = count_subwords(
         words,
         counted.counts,

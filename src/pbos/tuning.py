@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from pbos.arrays import FloatMatrix, projected, projection
-from pbos.pools import Pool
+from pbos.pools import Pool, Threads
+from pbos.settings import PRESETS, Preset
 from pbos.solvers import Ridge
 from pbos.weights import Weights
 from pbos.workspace import Workspace
@@ -23,6 +24,20 @@ SCORE_SHARE = 1 / 10  # in one half of the score, words count as training words 
 SEARCH_DIMS = 32  # enough to tell one setting from another
 MOST_HELD_OUT = 5000
 Vector = npt.NDArray[np.float64]
+Setting = tuple[float, float | None]  # lam and share
+
+
+@dataclass(frozen=True)
+class Run:
+    """What the steps of one training run share."""
+
+    preset: Preset = PRESETS["default"]
+    seed: int = 0
+    threads: int | None = None
+    device: Any = None  # of PyTorch; None for the CPU
+    progress: bool | None = False
+    pool: Pool = field(default_factory=Threads)
+    work: Workspace = field(default_factory=Workspace)
 
 
 class Words(NamedTuple):
@@ -55,13 +70,6 @@ class Choice(NamedTuple):
     share: float | None  # as for `reliabilities`
     scores: dict[str, float]
     iterations: int | None = None  # that the solver needs; None if it was not found out
-
-
-class Gain(NamedTuple):
-    """A difference of scores and its standard error."""
-
-    mean: float
-    error: float
 
 
 def reliabilities(counts: Vector, share: float | None) -> npt.NDArray[np.float32] | None:
@@ -97,13 +105,10 @@ def choose(
     kept: Words,
     held_out: Words,
     penalty: Vector | None = None,
+    run: Run | None = None,
     *,
     lams: Sequence[float] = LAMS,
     shares: Sequence[float | None] = (None, *SHARES),
-    seed: int = 0,
-    pool: Pool | None = None,
-    device: Any = None,
-    work: Workspace | None = None,
     on_try: Callable[[str, float], None] = lambda name, score: None,
 ) -> Choice:
     """Choose lam and the share for `reliabilities` by the cosines of held-out words with their given vectors.
@@ -120,19 +125,16 @@ def choose(
         kept: The words to train on.
         held_out: The words to compare with.
         penalty: As for `Ridge`.
+        run: Where to solve; its seed determines the random projection in which vectors are compared.
         lams: The values to try, in order.
         shares: The values to try, in order; None for words that all count the same.
-        seed: Determines the random projection in which vectors are compared.
-        pool: As for `Ridge.solve`.
-        device: As for `Ridge.solve`.
-        work: As for `Ridge`.
         on_try: Called with what was tried and its score.
     """
     start = lams.index(FIRST_LAM) if FIRST_LAM in lams else len(lams) - 1
     if not len(held_out.weights) or len(lams) == len(shares) == 1:
         return Choice(lams[start], shares[0], {})
-    directions = projection(kept.targets.shape[1], SEARCH_DIMS, seed)
-    work = work or Workspace()
+    run = run or Run()
+    directions, work = projection(kept.targets.shape[1], SEARCH_DIMS, run.seed), run.work
     targets = work.keep("tuning.targets", projected(kept.targets, directions))
     goal = projected(held_out.targets, directions)
     middle = targets[kept.rows].mean(axis=0)
@@ -150,12 +152,12 @@ def choose(
     needed, columns = np.unique(held_out.weights.indices, return_inverse=True)
     needed = work.keep("tuning.columns", needed)  # so that they are not sent with every slice
     weights = replace(held_out.weights, indices=columns.astype(np.int32), n_columns=needed.size)
-    iterations: dict[tuple[float, float | None], int] = {}
+    iterations: dict[Setting, int] = {}
 
     @functools.cache
     def cosines_of(lam: float, share: float | None) -> tuple[Vector, Vector]:
         """Return the cosines of the held-out words, plain and around the mean."""
-        solution = ridge(share).solve(targets, lam, only=needed, pool=pool, device=device)
+        solution = ridge(share).solve(targets, lam, only=needed, pool=run.pool, device=run.device)
         iterations[lam, share] = solution.report["iterations"]
         words = weights.composed(solution.vectors)
         plain = row_cosines(words, goal)
@@ -164,11 +166,11 @@ def choose(
         on_try(name, scores[name])
         return plain, row_cosines(words - middle, goal - middle)
 
-    def gain(old: tuple[float, float | None], new: tuple[float, float | None], by: int, parts: Vector) -> Gain:
-        """Return how much better a setting is than another; `by` is 0 for plain cosines, 1 around the mean."""
+    def gain(old: Setting, new: Setting, by: int, parts: Vector) -> tuple[float, float]:
+        """Return how much better a setting is, by plain cosines (0) or around the mean (1), and the standard error."""
         gained = cosines_of(*new)[by] - cosines_of(*old)[by]
         mean = float(parts @ gained)
-        return Gain(mean, float(np.sqrt(parts**2 @ (gained - mean) ** 2)))
+        return mean, float(np.sqrt(parts**2 @ (gained - mean) ** 2))
 
     def climb(at: int, share: float | None, by: int, parts: Vector) -> int:
         """Return the position of the largest lam that is within a standard error of the best one next to it."""

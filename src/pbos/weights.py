@@ -56,8 +56,7 @@ class Weights:
 
     def forget(self, work: Workspace) -> None:
         """Remove its files."""
-        for array in (self.indptr, self.indices, self.data):
-            work.forget(array)
+        work.forget(self.indptr, self.indices, self.data)
 
 
 def columns_of_same_words(parts: list[Weights], apart: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
@@ -82,7 +81,7 @@ def columns_of_same_words(parts: list[Weights], apart: npt.NDArray[np.int64]) ->
 
 
 def joined(parts: list[Weights], work: Workspace) -> Weights:
-    """Return a matrix from its rows, some at a time."""
+    """Return a matrix from its rows, some at a time; their files are removed."""
     size = sum(part.data.size for part in parts)
     indices, data = work.empty("weights.indices", (size,), np.int32), work.empty("weights.data", (size,), np.float32)
     lengths = np.concatenate([[0], *(np.diff(part.indptr) for part in parts)])
@@ -91,4 +90,5 @@ def joined(parts: list[Weights], work: Workspace) -> Weights:
         some = slice(first, first + part.data.size)
         indices[some], data[some] = part.indices, part.data
         first = some.stop
+        part.forget(work)
     return Weights(work.keep("weights.indptr", np.cumsum(lengths)), indices, data, parts[0].n_columns)

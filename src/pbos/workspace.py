@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,7 @@ from pbos.files import names_in
 from pbos.pools import Pool
 
 Array = npt.NDArray[Any]
+Named = TypeVar("Named", bound=tuple[Array, ...])
 JOB = "job.json"
 _parsing = Lock()  # NumPy parses headers with Python's own parser, which fails at random on several threads (3.11)
 
@@ -99,10 +100,15 @@ class Workspace:
             temporary.replace(path)
         return mapped(path, array.flags.writeable)
 
-    def forget(self, array: Array) -> None:
-        """Remove the file of an array that is not needed any more."""
-        if isinstance(array, Mapped) and array.path is not None:
-            Path(array.path).unlink(missing_ok=True)
+    def keep_all(self, name: str, arrays: Named) -> Named:
+        """Return a named tuple of arrays that are kept."""
+        return type(arrays)(*map(self.keep, (f"{name}.{field}" for field in arrays._fields), arrays))  # type: ignore[attr-defined]
+
+    def forget(self, *arrays: Array) -> None:
+        """Remove the files of arrays that are not needed any more."""
+        for array in arrays:
+            if isinstance(array, Mapped) and array.path is not None:
+                Path(array.path).unlink(missing_ok=True)
 
     def step(self, name: str, compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """Return arrays and plain data that a function computes, or has computed in an earlier call."""

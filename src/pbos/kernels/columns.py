@@ -53,7 +53,11 @@ def count_rows(indptr, indices, data, rows, n_columns):
 
 @kernel
 def private_columns(indptr, indices, data, rows, factors, scale, n_rows):
-    """Merge the private columns of each of some rows into one; see `merge_private_columns`.
+    """Merge the private columns of each of some rows, those that no other row has, into one.
+
+    Starting from zero, the vectors of a row's private columns stay proportional to their weights: with
+    r = sqrt(sum of a**2), they are a / r times one vector that has the weight r. This is true for SGD, and for least
+    squares with the same penalty on all vectors. Entries that are 0 do not count.
 
     The matrix has its rows multiplied by `factors`, if there are any, and its columns by `scale`. Returns the number of
     shared entries up to each row, the weight of each row's private column (0 for none), and for each old column its new
@@ -92,9 +96,13 @@ def private_columns(indptr, indices, data, rows, factors, scale, n_rows):
 
 
 @kernel
-def write_shared_columns(indptr, indices, data, rows, factors, scale, n_rows, new_column, new_indices, new_data):
-    """Write the shared entries of some rows, which `private_columns` has counted."""
+def write_columns(indptr, indices, data, rows, factors, scale, n_rows, new_column, private, new_indices, new_data):
+    """Write the shared entries of some rows, which `private_columns` has counted.
+
+    With `private`, the weights of their private columns, these follow the shared entries of their rows.
+    """
     used = 0
+    next_private = np.int64((n_rows != 1).sum())
     for at in range(rows.size):
         row = rows[at]
         by = factors[at] if factors.size else np.float32(1.0)
@@ -104,6 +112,10 @@ def write_shared_columns(indptr, indices, data, rows, factors, scale, n_rows, ne
                 new_indices[used] = new_column[column]
                 new_data[used] = data[k] * by * scale[column]
                 used += 1
+        if private.size and private[at] > 0.0:
+            new_indices[used], new_data[used] = next_private, private[at]
+            used += 1
+            next_private += 1
 
 
 @kernel
@@ -153,59 +165,6 @@ def sum_shares(indptr, indices, data, rows, factors, inverses):
 
 
 @kernel
-def merge_private_columns(indptr, indices, data, n_columns):
-    """Merge the private columns of each row, those that no other row has, into one.
-
-    Starting from zero, the vectors of a row's private columns stay proportional to their weights: with
-    r = sqrt(sum of a**2), they are a / r times one vector that has the weight r. This is true for SGD, and for least
-    squares with the same penalty on all vectors. Returns the smaller CSR matrix, its number of columns, how many of
-    them (the first ones) are shared, and for each old column its new column and factor. The private column of a row is
-    its last entry. Entries that are 0 are dropped.
-    """
-    n_rows = np.zeros(n_columns, np.int32)
-    for k in range(indices.size):
-        if data[k] != 0.0:
-            n_rows[indices[k]] += 1
-    new_column = np.zeros(n_columns, np.int32)
-    factor = np.ones(n_columns, np.float32)
-    size = 0
-    for column in range(n_columns):
-        if n_rows[column] != 1:
-            new_column[column] = size
-            size += 1
-    shared = size
-
-    new_indptr = np.zeros(indptr.size, np.int64)
-    new_indices = np.empty(indices.size, np.int32)
-    new_data = np.empty(data.size, np.float32)
-    used = 0
-    for row in range(indptr.size - 1):
-        squares = 0.0
-        for k in range(indptr[row], indptr[row + 1]):
-            column = indices[k]
-            if data[k] == 0.0:
-                continue
-            if n_rows[column] == 1:
-                squares += np.float64(data[k]) ** 2
-                new_column[column] = size
-            else:
-                new_indices[used] = new_column[column]
-                new_data[used] = data[k]
-                used += 1
-        if squares > 0.0:
-            root = np.sqrt(squares)
-            for k in range(indptr[row], indptr[row + 1]):
-                if n_rows[indices[k]] == 1 and data[k] != 0.0:
-                    factor[indices[k]] = data[k] / root
-            new_indices[used] = size
-            new_data[used] = root
-            used += 1
-            size += 1
-        new_indptr[row + 1] = used
-    return new_indptr, new_indices[:used], new_data[:used], size, shared, new_column, factor
-
-
-@kernel
 def split_columns(shared, private, new_column, factor, vectors):
     """Undo merging for vectors: write those of the old columns, from those of the shared and the private ones."""
     n_shared = shared.shape[0]
@@ -232,20 +191,14 @@ def set_own_vectors(own, weights, others, shares, places, given, shared, private
 
 
 @kernel
-def without_negligible(indptr, indices, data):
-    """Return the CSR matrix without the entries below NEGLIGIBLE_WEIGHT times the largest of their row."""
-    new_indptr = np.zeros(indptr.size, np.int64)
-    new_indices = np.empty(indices.size, np.int32)
-    new_data = np.empty(data.size, np.float32)
-    used = 0
+def without_negligible(indptr, data):
+    """Return the entries of a CSR matrix; those below NEGLIGIBLE_WEIGHT times the largest of their row are 0."""
+    kept = data.copy()
     for row in range(indptr.size - 1):
         least = np.float32(0.0)
         for k in range(indptr[row], indptr[row + 1]):
             least = max(least, abs(data[k]) * np.float32(NEGLIGIBLE_WEIGHT))
         for k in range(indptr[row], indptr[row + 1]):
-            if abs(data[k]) >= least:
-                new_indices[used] = indices[k]
-                new_data[used] = data[k]
-                used += 1
-        new_indptr[row + 1] = used
-    return new_indptr, new_indices[:used], new_data[:used]
+            if abs(data[k]) < least:
+                kept[k] = 0.0
+    return kept
