@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -191,16 +191,26 @@ class Plan(NamedTuple):
                 f"{self.memory / 2**30:.3g}G may be used; allow more, or use fewer words (limit)"
             )
 
+    @property
+    def peak(self) -> int:
+        """The most memory that is used."""
+        return self.in_files if self.spills else self.in_memory
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the plan as numbers, ready for JSON."""
+        names = ("words", "dims", "subwords", "vectors", "weights", "threads", "slices", "at_once", "memory", "peak")
+        return {name: getattr(self, name) for name in names} | {"disk": self.disk(), "seconds": self.seconds()}
+
     def facts(self) -> dict[str, str]:
         """Return the plan as text."""
         gib = 2**30
-        peak = self.in_files if self.spills else self.in_memory
         facts = {
             "words": f"{self.words:,} x {self.dims}",
             "subwords": f"about {self.subwords:,}, {self.vectors:,} vectors",
             "weights": f"about {self.weights:,}",
             "dimensions": f"{self.slices} slices of {self._width}, {self.at_once} at a time",
-            "memory": f"about {peak / gib:.1f} GiB at most" + (f" of {self.memory / gib:.3g}" if self.memory else ""),
+            "memory": f"about {self.peak / gib:.1f} GiB at most"
+            + (f" of {self.memory / gib:.3g}" if self.memory else ""),
         }
         if self.spills:
             facts["disk"] = f"about {self.disk() / gib:.1f} GiB until the model is complete"

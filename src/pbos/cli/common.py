@@ -100,6 +100,10 @@ WordsArgument = Annotated[
 InputOption = Annotated[
     str | None, typer.Option("-i", "--input", metavar="FILE", help="Read lines from a file (- for stdin).")
 ]
+ColumnOption = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="Tables: the column of words; by default the only one of strings, or word."),
+]
 ThreadsOption = Annotated[int | None, typer.Option(min=1, help="The number of threads; by default one per core.")]
 SchedulerOption = Annotated[
     str | None,
@@ -129,8 +133,14 @@ def prepare() -> None:
     warnings.formatwarning = lambda message, *_, **__: f"pbos: warning: {message}\n"
 
 
+def check_column(column: str | None, *files: str | None) -> None:
+    """Raise InputError if --column is given and none of the files is a table."""
+    if column is not None and not any(file is not None and is_table(file) for file in files):
+        raise InputError("--column is for tables; give it with a file .parquet, .arrow, .feather, .csv or .tsv")
+
+
 def words_from(
-    words: list[str] | None, file: str | None, missing: str = "skip", column: str | None = None
+    words: list[str] | None, file: str | None, column: str | None = None, missing: str = "skip"
 ) -> Iterator[str]:
     """Yield the words given as arguments, none of which may be empty, or those of a table, a text file or stdin."""
     if words and file is not None:

@@ -11,12 +11,14 @@ import typer
 
 from pbos.cli.common import (
     MAX_SHOWN,
+    ColumnOption,
     CountsOption,
     JsonOption,
     ModelOption,
     PresetOption,
     SchedulerOption,
     ThreadsOption,
+    check_column,
     lines_of,
     load_model,
     name_of,
@@ -71,6 +73,7 @@ def train(
     dtype: Annotated[str, one_of(DTYPES, "How to store the vectors.")] = "float32",
     memory: MemoryOption = None,
     plan: Annotated[bool, typer.Option("--plan", help="Only print what the job needs: memory, disk, time.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Write the plan as JSON; sizes are in bytes.")] = False,
     scheduler: SchedulerOption = None,
     parts: PartsOption = None,
     threads: ThreadsOption = None,
@@ -96,13 +99,19 @@ def train(
     from pbos.training import parts_of, plan_of, read_vectors
     from pbos.workspace import JOB
 
+    if json and not plan:
+        raise InputError("--json writes the plan; give --plan too, or leave it out")
     if not plan:
         goes_on = (memory is not None or scheduler is not None) and (parts_of(output, parts) / JOB).exists()
         check_output(output, replace=force or goes_on)
     source: Any = vectors
     if plan or memory is not None:
         source = read_vectors(vectors, limit, None, None if memory is None else parts_of(output, parts).parent)
-        for name, value in plan_of(source, preset, settings, threads, memory).facts().items():
+        planned = plan_of(source, preset, settings, threads, memory)
+        if json:
+            write_json(planned.to_dict())
+            return
+        for name, value in planned.facts().items():
             (write if plan else note)(f"{name}: {value}")
         if plan:
             return
@@ -228,6 +237,7 @@ def complete(
     output: Annotated[
         str, typer.Option("-o", "--output", metavar="FILE", help="The new table; its name determines the format.")
     ],
+    column: ColumnOption = None,
     format: FormatOption = None,
     min_confidence: Annotated[
         float | None, typer.Option(metavar="0..1", help="Leave out words with a lower confidence (expected cosine).")
@@ -260,7 +270,8 @@ def complete(
 
     format = choose_format(output, format)  # training takes a while: find out first whether the table can be written
     check_target(output)
-    listed = words_of_text(words, min_count) if text else list(words_from(None, words))
+    check_column(column, None if text else words)
+    listed = words_of_text(words, min_count) if text else list(words_from(None, words, column))
     if not listed:
         raise InputError(f"{name_of(words)}: no words found" + (f" at least {min_count} times" if text else ""))
     check_words(listed, format)

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pbos.cli.common import (
+    ColumnOption,
     CountsOption,
     InputOption,
     JsonOption,
     ModelOption,
     WordsArgument,
     batches,
+    check_column,
     load_model,
     prepare,
     with_settings,
@@ -38,6 +40,7 @@ def segment(
     model: ModelOption = None,
     counts: CountsOption = None,
     input: InputOption = None,
+    column: ColumnOption = None,
     number: NumberOption = 1,
     sample: Annotated[int, typer.Option(min=0, help="Draw this many segmentations at random instead.")] = 0,
     seed: Annotated[int | None, typer.Option(min=0, help="Make --sample repeatable.")] = None,
@@ -57,10 +60,11 @@ def segment(
       pbos segment --sample 5 --seed 1 unfriendliest
       pbos segment --json -i words.txt
     """
+    check_column(column, input)
     segmenter = segmenter_of(model, counts, **settings)
     seed = secrets.randbits(64) if seed is None else seed
     done = 0
-    for batch in batches(words_from(words, input)):
+    for batch in batches(words_from(words, input, column)):
         if sample:  # by the position of the words, so that the draws do not depend on the size of batches
             found = segmenter.subwords.sample(batch, sample, seed, first=done)
         else:
@@ -79,6 +83,7 @@ def explain(
     model: ModelOption = None,
     counts: CountsOption = None,
     input: InputOption = None,
+    column: ColumnOption = None,
     number: NumberOption = 5,
     neighbors: Annotated[
         int | None, typer.Option(min=1, help="Show the N nearest training words; by default 10 in JSON, none in text.")
@@ -96,11 +101,12 @@ def explain(
       pbos explain higher --svg higher.svg
       pbos explain --json higher
     """
+    check_column(column, input)
     segmenter = segmenter_of(model, counts)
     options = {} if neighbors is None else {"neighbors": neighbors}
     if options and not hasattr(segmenter, "neighbors"):
         raise InputError("--neighbors needs a model, which has vectors; leave it out")
-    given = words_from(words, input)
+    given = words_from(words, input, column)
     if svg is not None:
         if Path(svg).suffix not in (".svg", ""):
             raise InputError(f"{svg}: --svg writes SVG; choose a name that ends in .svg")

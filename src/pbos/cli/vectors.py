@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pbos.cli.common import (
+    ColumnOption,
     InputOption,
     JsonOption,
     ModelOption,
@@ -18,6 +19,7 @@ from pbos.cli.common import (
     Uncovered,
     WordsArgument,
     batches,
+    check_column,
     lines_of,
     load_model,
     name_of,
@@ -56,10 +58,7 @@ def embed(
             help="Write to a file, whose suffix chooses the format, or to a FOLDER/.",
         ),
     ] = None,
-    column: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Tables: the column of words; by default the only one of strings, or word."),
-    ] = None,
+    column: ColumnOption = None,
     vector_column: Annotated[str, typer.Option(metavar="NAME", help="Tables: the new column.")] = "vector",
     confidence: Annotated[
         bool,
@@ -109,8 +108,8 @@ def embed(
         raise InputError("a folder of vectors is made from files: give them with --input, and the folder with --output")
     format = "folder" if to_folder else _format_of(output, json)
     from_table, to_table = input is not None and is_table(input), format in ("table", "folder")
-    if column is not None and not (from_table or to_table):
-        raise InputError("--column is for tables; give it with a file .parquet, .arrow, .feather, .csv or .tsv")
+    if not to_table:
+        check_column(column, input)
     if missing == ("skip" if to_table else "null"):
         raise InputError(f"--missing {missing} is for {'files that are no tables' if to_table else 'tables'}")
     if json and format != "jsonl":
@@ -119,19 +118,35 @@ def embed(
         raise InputError("--confidence needs a table or .jsonl as output file, or text on stdout")
     missing = missing or ("null" if to_table else "zeros" if format == "npy" else "skip")
     exact = exact or vectors is not None
-    names: dict[str, Any] = {"vector_column": vector_column, "confidence_column": "confidence" if confidence else None}
-    options: dict[str, Any] = {"missing": missing, "threads": threads}
+    if not to_table:
+        source = words_from(words, input, column, missing)
+        _write_rows(_load(model, vectors), source, output, format, confidence=confidence, exact=exact, threads=threads)
+        return
+    options: dict[str, Any] = {
+        "column": column,
+        "vector_column": vector_column,
+        "confidence_column": "confidence" if confidence else None,
+        "missing": missing,
+        "threads": threads,
+        "exact": exact,
+    }
     if to_folder:
+        prepare()
+        from pbos.embedding import embed_files
+
         chosen = model if vectors is None else _load(model, vectors)
-        places = {"sources": str(input), "target": str(output), "scheduler": scheduler}
-        _embed_files(chosen, **places, column=column, exact=exact, **names, **options)
-        return
-    loaded, source = _load(model, vectors), words_from(words, input, missing, column)
-    if to_table:
-        table = str(input) if from_table and not words else source
-        _embed_table(loaded, table, str(output), column=column, exact=exact, **names, **options)
-        return
-    _write_rows(loaded, source, output, format, confidence=confidence, exact=exact, threads=threads)
+        done = embed_files(chosen, str(input), str(output), scheduler=scheduler, **options)
+        if done.kept:
+            note(f"{done.kept} of {done.kept + done.parts} parts were there already")
+    else:
+        loaded = _load(model, vectors)
+        from pbos.adapters.arrow import embed_table, table_of_words
+
+        own = table_of_words(words_from(words, input, None, missing), column or "word")
+        done = embed_table(loaded, str(input) if from_table and not words else own, str(output), **options)
+    if to_folder or from_table:  # otherwise `words_from` has warned
+        warn_missing(done.missing, missing)
+    Uncovered(done.uncovered, done.examples).warn()
 
 
 def _format_of(output: str | None, json: bool) -> str:
@@ -179,39 +194,11 @@ def _load(model: str | None, vectors: str | None) -> Model:
     return loaded if vectors is None else loaded.with_targets(vectors)
 
 
-def _embed_files(model: Model | str | None, **options: Any) -> None:
-    from pbos.embedding import embed_files
-
-    prepare()
-    done = embed_files(model, **options)
-    if done.kept:
-        note(f"{done.kept} of {done.kept + done.parts} parts were there already")
-    warn_missing(done.missing, options["missing"])
-    Uncovered(done.uncovered, done.examples).warn()
-
-
-def _embed_table(model: Model, source: str | Iterator[str], target: str, **options: Any) -> None:
-    from pbos.adapters.arrow import embed_table, table_of_words
-
-    uncovered, missing = Uncovered(), 0
-
-    def on_batch(words: Any, vectors: Any, present: Any) -> None:
-        nonlocal missing
-        zeros = (vectors == 0).all(axis=1).nonzero()[0]
-        uncovered.add(words.take(zeros).to_pylist(), vectors[zeros])
-        missing += len(present) - int(present.sum())
-
-    table = source if isinstance(source, str) else table_of_words(source, options["column"] or "word")
-    embed_table(model, table, target, on_batch=on_batch, **options)
-    if isinstance(source, str):  # otherwise `words_from` has warned
-        warn_missing(missing, options["missing"])
-    uncovered.warn()
-
-
 def neighbors(
     words: WordsArgument = None,
     model: ModelOption = None,
     input: InputOption = None,
+    column: ColumnOption = None,
     number: Annotated[int, typer.Option("-n", "--number", min=1, help="The number of neighbors.")] = 10,
     positive: Annotated[
         list[str] | None, typer.Option(metavar="WORD", help="Instead of words: a word to add (repeat it for more).")
@@ -239,8 +226,9 @@ def neighbors(
     combined = bool(positive or negative)
     if combined and (words or input is not None):
         raise InputError("give words, or --positive and --negative ones, not both")
+    check_column(column, input, among)
     loaded, exact = _load(model, vectors), exact or vectors is not None
-    options: dict[str, Any] = {"among": among and list(words_from(None, among)), "exact": exact}
+    options: dict[str, Any] = {"among": among and list(words_from(None, among, column)), "exact": exact}
     uncovered = Uncovered()
 
     def show(asked: dict[str, Any], label: str, near: list[tuple[str, float]]) -> None:
@@ -258,7 +246,7 @@ def neighbors(
         near = loaded.neighbors(n=number, positive=plus, negative=minus, **options)
         show({"positive": plus, "negative": minus}, label.strip(), near)
     else:
-        for batch in batches(words_from(words, input)):
+        for batch in batches(words_from(words, input, column)):
             uncovered.add(batch, loaded.embed(batch, exact=exact))
             trusts = loaded.confidence(batch).tolist() if loaded.has_confidence else [None] * len(batch)
             for word, trust, near in zip(batch, trusts, loaded.neighbors(batch, number, **options), strict=True):
