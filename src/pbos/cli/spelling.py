@@ -5,10 +5,11 @@ from __future__ import annotations
 import secrets
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+import pbos
 from pbos.cli.common import (
     ColumnOption,
     CountsOption,
@@ -18,8 +19,6 @@ from pbos.cli.common import (
     WordsArgument,
     batches,
     check_column,
-    load_model,
-    prepare,
     with_settings,
     words_from,
     write,
@@ -27,9 +26,6 @@ from pbos.cli.common import (
 )
 from pbos.errors import InputError
 from pbos.files import write_whole
-
-if TYPE_CHECKING:
-    from pbos.segmenter import Segmenter
 
 NumberOption = Annotated[int, typer.Option("-n", "--number", min=1, help="The number of segmentations.")]
 
@@ -129,7 +125,7 @@ def explain(
                 write(f"    {near}  {cosine:.3f}")
 
 
-def segmenter_of(model: str | None, counts: str | None, **settings: Any) -> Segmenter:
+def segmenter_of(model: str | None, counts: str | None, **settings: Any) -> pbos.Segmenter:
     """Return a model, or a segmenter from a folder or from counts.
 
     Args:
@@ -142,12 +138,10 @@ def segmenter_of(model: str | None, counts: str | None, **settings: Any) -> Segm
         raise InputError(f"{option} needs word counts; give them with --counts, or leave it out")
     if counts is not None and model is not None:
         raise InputError("give a model with --model or counts with --counts, not both")
-    prepare()
+    if counts is not None:
+        return pbos.Segmenter.from_counts(counts, **settings)
     from pbos.model import place_of
-    from pbos.segmenter import Segmenter
     from pbos.storage import folder_of, read_files
 
-    if counts is not None:
-        return Segmenter.from_counts(counts, **settings)
     place = place_of(model)
-    return load_model(model) if "vectors" in read_files(folder_of(place))[0] else Segmenter.load(place)
+    return pbos.load(model) if "vectors" in read_files(folder_of(place))[0] else pbos.Segmenter.load(place)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+import pbos
 from pbos.cli.common import (
     ColumnOption,
     InputOption,
@@ -21,11 +22,9 @@ from pbos.cli.common import (
     batches,
     check_column,
     lines_of,
-    load_model,
     name_of,
     note,
     one_of,
-    prepare,
     warn_missing,
     words_from,
     write,
@@ -34,9 +33,6 @@ from pbos.cli.common import (
 from pbos.errors import InputError
 from pbos.files import is_folder, is_table
 from pbos.settings import MISSING
-
-if TYPE_CHECKING:
-    from pbos.model import Model
 
 ExactOption = Annotated[bool, typer.Option("--exact", help="Use the given vectors of training words.")]
 TargetsOption = Annotated[
@@ -131,11 +127,8 @@ def embed(
         "exact": exact,
     }
     if to_folder:
-        prepare()
-        from pbos.embedding import embed_files
-
         chosen = model if vectors is None else _load(model, vectors)
-        done = embed_files(chosen, str(input), str(output), scheduler=scheduler, **options)
+        done = pbos.embed_files(chosen, str(input), str(output), scheduler=scheduler, **options)
         if done.kept:
             note(f"{done.kept} of {done.kept + done.parts} parts were there already")
     else:
@@ -158,7 +151,7 @@ def _format_of(output: str | None, json: bool) -> str:
 
 
 def _write_rows(
-    model: Model,
+    model: pbos.Model,
     words: Iterator[str],
     output: str | None,
     format: str,
@@ -188,9 +181,9 @@ def _write_rows(
     uncovered.warn()
 
 
-def _load(model: str | None, vectors: str | None) -> Model:
+def _load(model: str | None, vectors: str | None) -> pbos.Model:
     """Load a model, and the given vectors for --exact if there are any."""
-    loaded = load_model(model)
+    loaded = pbos.load(model)
     return loaded if vectors is None else loaded.with_targets(vectors)
 
 
@@ -271,15 +264,13 @@ def similarity(
     """
     if words and (len(words) != 2 or input is not None):
         raise InputError(f"similarity takes two words, or pairs from a file or stdin; got {len(words)} words")
-    loaded = load_model(model)
-    from pbos.arrays import cosines
-
+    loaded = pbos.load(model)
     uncovered = Uncovered()
     for batch in batches([list(words_from(words, None))] if words else _pairs(input)):
         first, second = map(list, zip(*batch, strict=True))
         vectors = loaded.embed(first + second)
         uncovered.add(first + second, vectors)
-        found = cosines(vectors[: len(batch)], vectors[len(batch) :])
+        found = pbos.cosines(vectors[: len(batch)], vectors[len(batch) :])
         for one, other, cosine in zip(first, second, found.tolist(), strict=True):
             if json:
                 write_json({"words": [one, other], "cosine": cosine})
