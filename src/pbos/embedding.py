@@ -33,7 +33,7 @@ from pbos.files import (
     write_whole,
 )
 from pbos.model import Model, place_of
-from pbos.pools import Pool, pool_of
+from pbos.pools import pool_of
 from pbos.progress import progress as progress_bar
 from pbos.storage import CONFIG, TENSORS, folder_of
 from pbos.threads import in_threads
@@ -123,7 +123,15 @@ def embed_files(
             left = [(number, part) for number, part in parts if name_of(number) not in there]
             if scheduler is None:
                 embedder = replace(embedder, threads=max(1, pool.size // max(1, len(left))))
-            results = embed_parts(embedder, folder, left, len(parts), pool, progress)
+            with progress_bar("embedding", len(parts), progress) as go:
+                go(len(parts) - len(left))
+                done: list[int] = []
+
+                def on_done(part: Embedded) -> None:
+                    done.append(part.words)
+                    go(1, note=f"{sum(done):,} words")
+
+                results = pool.map("embed-words", partial(embed_part, embedder, folder), left, on_done)
         finish(folder)
     return Embedded(
         len(left),
@@ -133,21 +141,6 @@ def embed_files(
         [word for part in results for word in part.examples][:EXAMPLES],
         sum(part.missing for part in results),
     )
-
-
-def embed_parts(
-    embedder: Embedder, folder: str, parts: list[tuple[int, Part]], of: int, pool: Pool, progress: bool | None
-) -> list[Embedded]:
-    """Write the files of some of the parts of a job, which has `of` parts."""
-    with progress_bar("embedding", of, progress) as go:
-        done: list[int] = []
-
-        def on_done(part: Embedded) -> None:
-            done.append(part.words)
-            go(1, note=f"{sum(done):,} words")
-
-        go(of - len(parts))
-        return pool.map("embed-words", partial(embed_part, embedder, folder), parts, on_done)
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
@@ -217,7 +218,7 @@ def unpack(state: Tensor, shape: tuple[int, ...]) -> tuple[SubwordIndex, Spellin
 # -- new tokens of a language model ------------------------------------------------------------------------------------
 
 STARTS = ("Ġ", "▁")  # marks at the start of a word: byte-level BPE, SentencePiece
-CONTINUES = "##"  # mark inside a word: WordPiece
+MARKS = (*STARTS, "##")  # the last one, of WordPiece, is inside a word
 
 
 def init_embeddings(
@@ -281,12 +282,8 @@ def style_of(vocabulary: Iterable[str]) -> str:
     >>> style_of(["[CLS]", "un", "##friend", "##ly"])
     '##'
     """
-    counts = {mark: 0 for mark in (*STARTS, CONTINUES)}
-    for token in vocabulary:
-        for mark in counts:
-            counts[mark] += token.startswith(mark)
-    most = max(counts, key=lambda mark: counts[mark])
-    return most if counts[most] else ""
+    counts = Counter(mark for token in vocabulary for mark in MARKS if token.startswith(mark))
+    return max(MARKS, key=lambda mark: counts[mark]) if counts else ""
 
 
 def is_word(token: str, style: str) -> bool:
