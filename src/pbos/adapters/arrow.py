@@ -388,7 +388,8 @@ def open_table(path: str | PathLike[str], column: str | None = None, groups: ran
                 schema = file.schema_arrow
             else:
                 reader = pa.ipc.open_file(stream)
-                batches = cut(map(validated, map(reader.get_batch, range(reader.num_record_batches))))
+                whole = map(validated, map(reader.get_batch, range(reader.num_record_batches)))
+                batches = (batch.slice(at, ROWS) for batch in whole for at in range(0, batch.num_rows, ROWS))
                 schema = reader.schema
             column = word_column(path, schema, column, hint)
             yield Table(schema, batches, column, f'{path}, column "{column}", row', sizes, first)
@@ -446,11 +447,6 @@ def csv_rows(path: str | PathLike[str], reader: Any) -> Iterator[list[Any]]:
     if bad:
         what = "row does" if bad == 1 else "rows do"
         warn(f"{path}, line {first}: {bad:,} {what} not have {width} columns; the word is missing")
-
-
-def cut(batches: Iterable[Any]) -> Iterator[Any]:
-    """Yield batches of at most `ROWS` rows."""
-    return (batch.slice(first, ROWS) for batch in batches for first in range(0, batch.num_rows, ROWS))
 
 
 def validated(batch: Any) -> Any:

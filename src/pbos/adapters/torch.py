@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pbos import storage
+from pbos.arrays import unit_rows
 from pbos.errors import InputError, MissingExtraError, ModelError
 from pbos.index import SubwordIndex
 from pbos.model import Model
@@ -261,10 +262,8 @@ def init_embeddings(
     center = known.mean(axis=0)
     away = known - center
     found = train((words, away), **{"progress": False, **settings}).embed(letters_of(token, style) for token in tokens)
-    lengths = np.linalg.norm(found, axis=1, keepdims=True)
     usual = np.median(np.linalg.norm(away, axis=1))
-    new = center + np.divide(found * usual, lengths, out=np.zeros_like(found), where=lengths > 0)
-    return torch.from_numpy(new).to(matrix)
+    return torch.from_numpy(center + usual * unit_rows(found)).to(matrix)
 
 
 def matrix_of(model: Any) -> Tensor:

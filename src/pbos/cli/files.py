@@ -32,7 +32,7 @@ from pbos.cli.common import (
 from pbos.errors import InputError
 from pbos.files import check_target
 from pbos.settings import DTYPES, Preset
-from pbos.vectors import FORMATS
+from pbos.vectors.formats import FORMATS, check_words, choose_format
 
 # what `solver_facts` describes
 SOLVER_REPORT = ("losses", "lam", "reliability", "tried", "iterations", "residual")
@@ -252,8 +252,6 @@ def complete(
       pbos complete vectors.vec corpus.txt.gz --text --min-count 10 -o completed.safetensors
       pbos complete vectors.vec words.txt -m my-model -o completed.npz
     """
-    from pbos.vectors.formats import check_words, choose_format
-
     format = choose_format(output, format)  # training takes a while: find out first whether the table can be written
     check_target(output)
     check_column(column, None if text else words)

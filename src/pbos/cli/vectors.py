@@ -33,6 +33,7 @@ from pbos.cli.common import (
 from pbos.errors import InputError
 from pbos.files import is_folder, is_table
 from pbos.settings import MISSING
+from pbos.vectors.formats import OTHER_SUFFIXES, choose_format
 
 ExactOption = Annotated[bool, typer.Option("--exact", help="Use the given vectors of training words.")]
 TargetsOption = Annotated[
@@ -102,7 +103,10 @@ def embed(
     to_folder = scheduler is not None or (output is not None and (output.endswith("/") or is_folder(output)))
     if to_folder and (words or input is None or output is None):
         raise InputError("a folder of vectors is made from files: give them with --input, and the folder with --output")
-    format = "folder" if to_folder else _format_of(output, json)
+    if to_folder or output is None:
+        format = "folder" if to_folder else "jsonl" if json else "text"
+    else:
+        format = choose_format(output, others=OTHER_SUFFIXES)
     from_table, to_table = input is not None and is_table(input), format in ("table", "folder")
     if not to_table:
         check_column(column, input)
@@ -140,14 +144,6 @@ def embed(
     if to_folder or from_table:  # otherwise `words_from` has warned
         warn_missing(done.missing, missing)
     Uncovered(done.uncovered, done.examples).warn()
-
-
-def _format_of(output: str | None, json: bool) -> str:
-    if output is None:
-        return "jsonl" if json else "text"
-    from pbos.vectors.formats import OTHER_SUFFIXES, choose_format
-
-    return choose_format(output, others=OTHER_SUFFIXES)
 
 
 def _write_rows(
