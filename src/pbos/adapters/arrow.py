@@ -160,12 +160,11 @@ class Distinct:
 
 def as_arrow(values: Values, valid: BoolArray | None = None) -> Any:
     """Return numbers, or a matrix as fixed-size lists, as an Arrow array without a copy; null where not `valid`."""
-    validity = None if valid is None or valid.all() else pa.array(valid).buffers()[1]
-    numbers = pa.array(values.reshape(-1))
+    mask = None if valid is None or valid.all() else ~valid
     if values.ndim == 1:
-        return pa.Array.from_buffers(pa.float32(), len(values), [validity, numbers.buffers()[1]])
-    kind = pa.list_(pa.float32(), values.shape[1])
-    return pa.Array.from_buffers(kind, len(values), [validity], children=[numbers])
+        return pa.array(values, mask=mask)
+    numbers = pa.array(values.reshape(-1))
+    return pa.FixedSizeListArray.from_arrays(numbers, values.shape[1], mask=None if mask is None else pa.array(mask))
 
 
 class Embedded(NamedTuple):

@@ -207,14 +207,6 @@ def write_json(value: Any) -> None:
     write(json.dumps(value, ensure_ascii=False))
 
 
-class Stdout:
-    """Takes bytes of text and writes them to stdout, in its encoding."""
-
-    def write(self, line: bytes) -> None:
-        """Write a line."""
-        sys.stdout.write(line.decode())
-
-
 class Uncovered:
     """Counts the words without a known subword, whose vectors are zero, and warns about them at the end."""
 

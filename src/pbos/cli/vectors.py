@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import nullcontext
+from types import SimpleNamespace
 from typing import Annotated, Any
 
 import typer
@@ -15,7 +17,6 @@ from pbos.cli.common import (
     JsonOption,
     ModelOption,
     SchedulerOption,
-    Stdout,
     ThreadsOption,
     Uncovered,
     WordsArgument,
@@ -161,19 +162,16 @@ def _write_rows(
 
     uncovered, done = Uncovered(), 0
     options: dict[str, Any] = {"missing": "zeros", "threads": threads}  # missing words that get none are left out
-    opened = nullcontext(row_writer(Stdout(), format)) if output is None else writer(output, format, model.dims)
+    stdout = SimpleNamespace(write=lambda row: sys.stdout.write(row.decode()))  # in its encoding
+    opened = nullcontext(row_writer(stdout, format)) if output is None else writer(output, format, model.dims)
     show = None if output else False  # no bar in the middle of vectors on the terminal
-    with (
-        opened as write_all,
-        leaving_out(write_all, format) as write_rows,
-        progress("embedding", None, show) as advance,
-    ):
+    with opened as write_all, leaving_out(write_all, format) as write_rows, progress("embedding", None, show) as go:
         for batch in batches(words):
             found = model.embed(batch, exact=exact, **options)
             uncovered.add(batch, found)
             write_rows(batch, found, *([model.confidence(batch, **options)] if confidence else []))
             done += len(batch)
-            advance(len(batch), note=f"{done:,} words")
+            go(len(batch), note=f"{done:,} words")
     uncovered.warn()
 
 
