@@ -18,7 +18,7 @@ from pyarrow import feather, parquet
 
 import pbos
 from pbos.adapters import arrow
-from pbos.adapters.arrow import Embedder, confidence_arrow, embed_arrow, embed_table, words_of_table
+from pbos.adapters.arrow import Embedded, Embedder, confidence_arrow, embed_arrow, embed_table, words_of_table
 from pbos.errors import FormatError, InputError
 
 WORDS = ["unfriendliest", "naïvety", "covfefe", "state-of-the-art", "ЖЖЖ", "日本", "e\u0301te\u0301", "𝔘𝔫", "😀x"]
@@ -338,13 +338,14 @@ def test_the_only_column_of_strings_needs_no_name(folder, model):
     assert read("in.parquet").column_names == ["id", "word", "v"]
 
 
-def test_batches_are_reported(folder, model):
-    write(pa.table({"word": ["higher", None, "ЖЖ"]}), "in.parquet")
-    seen = []
-    embed_table(model, "in.parquet", "out.parquet", missing="zeros", on_batch=lambda *batch: seen.append(batch))
-    ((words, vectors, present),) = seen
-    assert (words.to_pylist(), present.tolist()) == (["higher", None, "ЖЖ"], [True, False, True])
-    assert vectors.any(axis=1).tolist() == [True, False, False]
+def test_words_without_a_vector_are_reported(folder, monkeypatch, model):
+    monkeypatch.setattr(arrow, "ROWS", 2)
+    words = ["higher", None, "Ж", "ЖЖ", "Ю", "", "lower", "Я", "Э", "ЮЮ", "ЯЯ"]
+    write(pa.table({"word": words}), "in.parquet")
+    done = embed_table(model, "in.parquet", "out.parquet", missing="zeros")
+    zeros = [word for word in words if word and not model[word].any()]
+    assert len(zeros) > 5
+    assert done == Embedded(1, 0, len(words), len(zeros), zeros[:5], 2)
 
 
 def test_text_to_table_and_table_to_text(run, model):

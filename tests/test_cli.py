@@ -548,6 +548,24 @@ def test_every_setting_reaches_the_library(run, vectors, settings):
     assert np.array_equal(loaded.embed(["highlow", "low"]), made.embed(["highlow", "low"]))
 
 
+def test_a_plan_as_text_and_as_json(run, vectors, tmp_path):
+    code, out, err = run("train", vectors, "--plan", "-o", "new")
+    assert (code, err) == (0, "")
+    facts = dict(line.split(": ") for line in out.splitlines())
+    code, out, err = run("train", vectors, "--plan", "--json", "--memory", "2G", "--threads", 2, "-o", "new")
+    assert (code, err, out.count("\n")) == (0, "", 1)
+    plan = json.loads(out)
+    assert facts["words"] == f"{plan['words']} x {plan['dims']}" == "5 x 3"
+    assert facts["subwords"] == f"about {plan['subwords']}, {plan['vectors']} vectors"
+    assert facts["weights"] == f"about {plan['weights']}"
+    assert (plan["memory"], plan["threads"], plan["disk"]) == (2 << 30, 2, 0)
+    assert 0 < plan["peak"] < plan["memory"] and 0 < plan["seconds"] < 60
+    assert run("train", vectors, "--plan", "--json", "-o", "new")[1].count('"memory": null') == 1
+    code, _, err = run("train", vectors, "--json", "-o", "new")
+    assert (code, err) == (2, "pbos: --json writes the plan; give --plan too, or leave it out\n")
+    assert not (tmp_path / "new").exists()
+
+
 def test_convert(run, vectors):
     code, _, err = run("convert", vectors, "v.bin")
     assert (code, err) == (0, "pbos: wrote v.bin: 5 words x 3\n")

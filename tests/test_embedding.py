@@ -23,7 +23,8 @@ from pyarrow import parquet
 
 import pbos
 from pbos import atomic, cluster, embedding, files
-from pbos.embedding import Embedded, embed_files, embed_part, name_of
+from pbos.adapters.arrow import Embedded
+from pbos.embedding import embed_files, embed_part, name_of
 from pbos.errors import FormatError, InputError, ModelError
 
 ROOT = Path(__file__).parents[1]

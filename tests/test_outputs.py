@@ -193,13 +193,72 @@ def test_a_bad_row_of_csv_does_not_stop_a_run(run, model, tmp_path):
     assert parquet.read_table("out.parquet")["n"].to_pylist() == ["1", None, None, "4"]
 
 
-def test_a_list_without_a_header_is_not_taken_for_a_table(run, model, tmp_path):
+@pytest.mark.parametrize("name", ["words.csv", "words.tsv.gz"])
+@pytest.mark.parametrize(
+    ("first", "column"),
+    [("high", "word"), ("Lemma", "word"), ("word", "word"), ("Tokens", "Tokens"), ("TEXT", "TEXT"), (" name", " name")],
+)
+def test_the_header_of_a_single_column_is_optional(run, model, tmp_path, name, first, column):
+    """A line is the header if it is a usual one."""
+    parquet = pytest.importorskip("pyarrow.parquet")
+    data = f"{first}\nlow\nslow\n".encode("utf-8-sig")
+    (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith("gz") else data)
+    words = [*([first] if first in ("high", "Lemma") else []), "low", "slow"]
+    _, out, _ = run("segment", "-m", "m", "-i", name)
+    assert [line.split("\t")[0] for line in out.splitlines()] == words
+    for output in ("out.parquet", "folder/"):
+        assert run("embed", "-m", "m", "-i", name, "-o", output)[0] == 0
+        table = parquet.read_table(output)
+        assert table.column_names == [column, "vector"]
+        assert table[column].to_pylist() == words
+    _, out, _ = run("segment", "-m", "m", "-i", name, "--column", first)  # then it is a header, whatever it is
+    assert [line.split("\t")[0] for line in out.splitlines()] == ["low", "slow"]
+
+
+def test_columns_of_csv_need_names(run, model, tmp_path):
     pytest.importorskip("pyarrow")
-    (tmp_path / "words.csv").write_text("high\nlow\n")
+    (tmp_path / "words.csv").write_text("high,1\nlow,2\n")
     code, _, err = run("embed", "-m", "m", "-i", "words.csv")
     assert code == 2
-    choice = 'choose one of its columns: high (string), name it "word", or name a plain list of words .txt'
-    assert err == f'pbos: words.csv has 0 columns of strings named "word"; {choice}\n'
+    choice = 'high (string), 1 (string), name it "word", or name a plain list of words .txt'
+    assert err == f'pbos: words.csv has 0 columns of strings named "word"; choose one of its columns: {choice}\n'
+    (tmp_path / "words.csv").write_text("high\nlow\n")
+    code, _, err = run("embed", "-m", "m", "-i", "words.csv", "--column", "word")
+    choice = "choose one of its columns: high (string)"
+    assert (code, err) == (2, f'pbos: words.csv has 0 columns of strings named "word"; {choice}\n')
+
+
+@pytest.mark.parametrize("kind", ["csv", "tsv", "parquet", "arrow"])
+def test_all_commands_take_the_column_of_a_table(run, model, tmp_path, kind):
+    """As with a text file of the words."""
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import feather, parquet
+
+    columns = {"lemma": ["low", "high"], "form": ["lower", "highest"]}
+    if kind in ("csv", "tsv"):
+        with (tmp_path / f"words.{kind}").open("w", newline="") as stream:
+            writer = csv.writer(stream, delimiter="\t" if kind == "tsv" else ",")
+            writer.writerows([columns, *zip(*columns.values(), strict=True)])
+    else:
+        write = parquet.write_table if kind == "parquet" else feather.write_feather
+        write(pa.table(columns), f"words.{kind}")
+    (tmp_path / "words.txt").write_text("\n".join(columns["form"]))
+    (tmp_path / "v.glove").write_text("low 1 2\nhigh 2 3\n")
+    for command in (
+        ["segment", "-m", "m", "-i"],
+        ["explain", "-m", "m", "--json", "-i"],
+        ["embed", "-m", "m", "-i"],
+        ["neighbors", "-m", "m", "-i"],
+        ["neighbors", "-m", "m", "low", "--among"],
+        ["complete", "v.glove", "-o", "/dev/stdout"],
+    ):
+        expected = run(*command, "words.txt")
+        assert expected[0] == 0 and (expected[1] or "complete" in command)
+        assert run(*command, f"words.{kind}", "--column", "form") == expected
+        code, _, err = run(*command, "words.txt", "--column", "form")
+        assert (code, err.startswith("pbos: --column is for tables; give it with a file .parquet")) == (2, True)
+        assert run(*command, f"words.{kind}", "--column", "nothing")[0] == 2
+    assert run("complete", "v.glove", f"words.{kind}", "--text", "--column", "form", "-o", "new.vec")[0] == 2
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs the list of threads")
@@ -212,7 +271,7 @@ import os
 from pbos.adapters.arrow import open_table
 
 before = len(os.listdir("/proc/self/task"))
-with open_table("words.csv") as table:
+with open_table("words.csv", "name") as table:
     batch = next(table.batches)
     print(batch.num_rows, len(os.listdir("/proc/self/task")) - before)
 """
@@ -437,7 +496,7 @@ def test_shells_complete_commands_and_options():
 
 
 def test_every_command_that_prints_results_has_json(run):
-    silent = {"train", "count", "learn", "complete", "compress", "convert", "serve"}
+    silent = {"count", "learn", "complete", "compress", "convert", "serve"}
     for group, commands in (([], COMMANDS), (["eval"], MEASURES)):
         for command in commands:
             _, out, _ = run(*group, command.__name__, "--help")

@@ -53,7 +53,11 @@ def complete(
     >>> table.words
     ['high', 'higher', 'low', 'lower', 'lowest']
     """
-    check_options(model, min_confidence, {"counts": counts, "limit": limit, **training})
+    if min_confidence is not None:
+        share("min_confidence", min_confidence)
+    for name, value in {"counts": counts, "limit": limit, **training}.items():
+        if model is not None and value is not None:
+            raise InputError(f"{name} is for training; leave it out, or leave out the model to train one")
     given = read_vectors(vectors, None, progress)
     listed = as_words(words)
     if "" in listed:
@@ -73,15 +77,6 @@ def complete(
         keep[asked] = model.confidence([new[at] for at in asked]) >= min_confidence
     kept = np.flatnonzero(keep)
     return WordVectors([*given.words, *(new[at] for at in kept)], np.concatenate([given.vectors, rows[kept]]))
-
-
-def check_options(model: Model | None, min_confidence: Any, training: dict[str, Any]) -> None:
-    """Raise InputError if the arguments do not fit together, before any work is done."""
-    if min_confidence is not None:
-        share("min_confidence", min_confidence)
-    for name, value in training.items():
-        if model is not None and value is not None:
-            raise InputError(f"{name} is for training; leave it out, or leave out the model to train one")
 
 
 def usual_length(given: WordVectors) -> float:

@@ -30,18 +30,17 @@ from pbos.files import (
     size_of,
 )
 from pbos.model import Model, place_of
-from pbos.pools import Pool, pool_of
+from pbos.pools import pool_of
 from pbos.progress import progress as progress_bar
 from pbos.storage import CONFIG, TENSORS, folder_of
 from pbos.threads import in_threads
 
 if TYPE_CHECKING:
-    from pbos.adapters.arrow import Embedder, MissingInColumn, Table
+    from pbos.adapters.arrow import Embedded, Embedder, MissingInColumn, Table
 
 ROWS = 1 << 20  # of Parquet in a part, except that row groups are not cut
 BYTES = 8 << 20  # of text in a part
 JOB, SUCCESS = "_job.json", "_SUCCESS"  # Spark, Dask and Arrow do not read files whose names start so
-EXAMPLES = 5
 AT_ONCE = 16  # requests to a remote store
 
 
@@ -51,26 +50,6 @@ class Part(NamedTuple):
     path: str
     first: int = 0
     end: int | None = None
-
-
-class Embedded(NamedTuple):
-    """What `embed_files` has done.
-
-    Attributes:
-        parts: The number of parts embedded now.
-        kept: The number of parts that were there already.
-        words: The number of words embedded now.
-        uncovered: How many of these have no known subword, so that their vectors are zero.
-        examples: Some of them.
-        missing: How many words embedded now are missing.
-    """
-
-    parts: int
-    kept: int
-    words: int
-    uncovered: int
-    examples: list[str]
-    missing: int = 0
 
 
 def embed_files(
@@ -111,7 +90,7 @@ def embed_files(
             "tcp://10.0.0.1:8786"; "local" for processes on this machine; or Dask's client.
         progress: Whether to show a progress bar; None for "if stderr is a terminal".
     """
-    from pbos.adapters.arrow import Embedder, as_column
+    from pbos.adapters.arrow import EXAMPLES, Embedded, Embedder, as_column
 
     named = [sources] if isinstance(sources, (str, PathLike)) else sources
     folder, files = everywhere(target), [everywhere(path) for path in files_of(named)]
@@ -141,7 +120,15 @@ def embed_files(
             left = [(number, part) for number, part in parts if name_of(number) not in there]
             if scheduler is None:
                 embedder = replace(embedder, threads=max(1, pool.size // max(1, len(left))))
-            results = embed_parts(embedder, folder, left, len(parts), pool, progress)
+            with progress_bar("embedding", len(parts), progress) as go:
+                go(len(parts) - len(left))
+                done: list[int] = []
+
+                def on_done(part: Embedded) -> None:
+                    done.append(part.words)
+                    go(1, note=f"{sum(done):,} words")
+
+                results = pool.map("embed-words", partial(embed_part, embedder, folder), left, on_done)
         finish(folder)
     return Embedded(
         len(left),
@@ -151,21 +138,6 @@ def embed_files(
         [word for part in results for word in part.examples][:EXAMPLES],
         sum(part.missing for part in results),
     )
-
-
-def embed_parts(
-    embedder: Embedder, folder: str, parts: list[tuple[int, Part]], of: int, pool: Pool, progress: bool | None
-) -> list[Embedded]:
-    """Write the files of some of the parts of a job, which has `of` parts."""
-    with progress_bar("embedding", of, progress) as go:
-        done: list[int] = []
-
-        def on_done(part: Embedded) -> None:
-            done.append(part.words)
-            go(1, note=f"{sum(done):,} words")
-
-        go(of - len(parts))
-        return pool.map("embed-words", partial(embed_part, embedder, folder), parts, on_done)
 
 
 @contextmanager
@@ -248,10 +220,7 @@ def parts_of(embedder: Embedder, path: str, rows: int, size: int) -> list[Part]:
         rows: The most rows of a part of a Parquet file, except that row groups are not cut.
         size: The bytes of a part of a text file.
     """
-    from pbos.adapters.arrow import word_column
-
     with open_part(Part(path), embedder.column) as table:
-        word_column(path, table.schema, embedder.column)
         embedder.schema(table.schema)
         if table.groups is not None:
             cuts = [*cuts_of(table.groups, rows), len(table.groups)]
@@ -283,7 +252,8 @@ def open_part(part: Part, column: str | None) -> Iterator[Table]:
     from pbos.adapters.arrow import open_table, table_of_words
 
     if is_table(part.path):
-        with open_table(part.path, None if part.end is None else range(part.first, part.end)) as table:
+        groups = None if part.end is None else range(part.first, part.end)
+        with open_table(part.path, column, groups) as table:
             yield table
         return
     place = f"{part.path}, {f'after byte {part.first}, ' if part.first else ''}line"
@@ -295,17 +265,5 @@ def open_part(part: Part, column: str | None) -> Iterator[Table]:
 def embed_part(embedder: Embedder, folder: str, numbered: tuple[int, Part]) -> Embedded:
     """Write the file of a part."""
     number, part = numbered
-    words_done = uncovered = missing = 0
-    examples: list[str] = []
-
-    def on_batch(words: Any, vectors: Any, present: Any) -> None:
-        nonlocal words_done, uncovered, missing
-        zeros = (present & ~vectors.any(axis=1)).nonzero()[0]
-        words_done += len(words)
-        uncovered += len(zeros)
-        missing += len(present) - int(present.sum())
-        examples.extend(words.take(zeros[: EXAMPLES - len(examples)]).to_pylist())
-
     with open_part(part, embedder.column) as table:
-        embedder.copy(table, f"{folder}/{name_of(number)}", on_batch)
-    return Embedded(1, 0, words_done, uncovered, examples, missing)
+        return embedder.copy(table, f"{folder}/{name_of(number)}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -179,22 +179,43 @@ class Plan(NamedTuple):
                 f"{self.memory / 2**30:.3g}G may be used; allow more, or use fewer words (limit)"
             )
 
+    @property
+    def peak(self) -> int:
+        """The most memory that is used."""
+        return self.in_files if self.spills else self.in_memory
+
+    @property
+    def disk(self) -> int:
+        """The bytes of files until the model is complete; 0 if everything is in memory."""
+        if not self.spills:
+            return 0
+        return 4 * (self.dims + SEARCHED) * (self.vectors + self.words) + 3 * PER_WEIGHT * self.weights
+
+    @property
+    def seconds(self) -> float:
+        """The time that the job takes, roughly."""
+        products = self.weights * ITERATIONS * (self.dims + SEARCHED)
+        slower = 1 + SLOWER * math.log10(max(self.shared / CACHED, 1))
+        return (SECONDS_PER_WEIGHT * self.weights + SECONDS_PER_PRODUCT * slower * products) / self.threads
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the plan as numbers, ready for JSON."""
+        names = ("words", "dims", "subwords", "vectors", "weights", "threads", "slices", "at_once", "memory", "peak")
+        return {name: getattr(self, name) for name in (*names, "disk", "seconds")}
+
     def facts(self) -> dict[str, str]:
         """Return the plan as text."""
         gib = 2**30
-        products = self.weights * ITERATIONS * (self.dims + SEARCHED)
-        slower = 1 + SLOWER * math.log10(max(self.shared / CACHED, 1))
-        seconds = (SECONDS_PER_WEIGHT * self.weights + SECONDS_PER_PRODUCT * slower * products) / self.threads
-        peak = self.in_files if self.spills else self.in_memory
         facts = {
             "words": f"{self.words:,} x {self.dims}",
             "subwords": f"about {self.subwords:,}, {self.vectors:,} vectors",
             "weights": f"about {self.weights:,}",
             "dimensions": f"{self.slices} slices of {self._width}, {self.at_once} at a time",
-            "memory": f"about {peak / gib:.1f} GiB at most" + (f" of {self.memory / gib:.3g}" if self.memory else ""),
+            "memory": f"about {self.peak / gib:.1f} GiB at most"
+            + (f" of {self.memory / gib:.3g}" if self.memory else ""),
         }
         if self.spills:
-            disk = 4 * (self.dims + SEARCHED) * (self.vectors + self.words) + 3 * PER_WEIGHT * self.weights
-            facts["disk"] = f"about {disk / gib:.1f} GiB until the model is complete"
+            facts["disk"] = f"about {self.disk / gib:.1f} GiB until the model is complete"
+        seconds = self.seconds
         facts["time"] = f"about {seconds:.0f} seconds" if seconds < 120 else f"about {seconds / 60:.0f} minutes"
         return facts

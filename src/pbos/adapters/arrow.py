@@ -42,6 +42,8 @@ except ImportError:
     raise MissingExtraError("working with Arrow columns", "arrow") from None
 
 ROWS = 1 << 15  # rows of a file to embed at a time, so that memory does not depend on the number of rows
+EXAMPLES = 5  # words without a known subword that are named
+USUAL_NAMES = ("word", "words", "token", "tokens", "term", "text", "name")  # of the only column of a CSV file
 BoolArray = npt.NDArray[np.bool_]
 Values = npt.NDArray[np.float32]
 MissingInColumn = Literal["error", "zeros", "null"]
@@ -86,10 +88,7 @@ def confidence_arrow(
 def for_words(words: Any, missing: str, compute: Callable[[list[str]], Values]) -> Any:
     """Return an Arrow column of what a function returns for words, with the chunks of the column of words."""
     column = as_column(words)
-    try:
-        distinct = Distinct(column, missing, "word")
-    except pa.ArrowInvalid as error:
-        raise InputError(f"the column of words is damaged ({error})") from None
+    distinct = Distinct(column, missing, "word")
     result = as_arrow(distinct.spread(compute(distinct.words)), distinct.valid)
     if not isinstance(column, pa.ChunkedArray):
         return result
@@ -132,7 +131,10 @@ class Distinct:
 
     def __init__(self, column: Any, missing: str, place: str, first_row: int = 0) -> None:
         check_choice("missing", missing, (*MISSING, "null"))
-        column.validate(full=True)  # a damaged one could make pyarrow read outside of the data
+        try:
+            column.validate(full=True)  # a damaged one could make pyarrow read outside of the data
+        except pa.ArrowInvalid as error:
+            raise InputError(f"the column of words is damaged ({error})") from None
         if not pa.types.is_dictionary(column.type):
             column = column.cast(pa.large_string())  # pyarrow cannot encode or join all other kinds of strings
         encoded = column.dictionary_encode()
@@ -158,32 +160,51 @@ class Distinct:
 
 def as_arrow(values: Values, valid: BoolArray | None = None) -> Any:
     """Return numbers, or a matrix as fixed-size lists, as an Arrow array without a copy; null where not `valid`."""
-    validity = None if valid is None or valid.all() else pa.array(valid).buffers()[1]
-    numbers = pa.array(values.reshape(-1))
+    mask = None if valid is None or valid.all() else ~valid
     if values.ndim == 1:
-        return pa.Array.from_buffers(pa.float32(), len(values), [validity, numbers.buffers()[1]])
-    kind = pa.list_(pa.float32(), values.shape[1])
-    return pa.Array.from_buffers(kind, len(values), [validity], children=[numbers])
+        return pa.array(values, mask=mask)
+    numbers = pa.array(values.reshape(-1))
+    return pa.FixedSizeListArray.from_arrays(numbers, values.shape[1], mask=None if mask is None else pa.array(mask))
+
+
+class Embedded(NamedTuple):
+    """What was embedded.
+
+    Attributes:
+        parts: The number of files written now.
+        kept: The number of files that were there already.
+        words: The number of words embedded now.
+        uncovered: How many of these have no known subword, so that their vectors are zero.
+        examples: Some of them.
+        missing: How many words embedded now are missing.
+    """
+
+    parts: int
+    kept: int
+    words: int
+    uncovered: int
+    examples: list[str]
+    missing: int = 0
 
 
 class Table(NamedTuple):
     """An open file of words, or a part of it.
 
     Attributes:
-        path: The file.
         schema: Its columns.
         batches: Its rows, `ROWS` at a time.
+        column: The column of words.
+        place: What comes before the number of a row in errors.
         groups: The rows of each row group of the whole file; None if it is not Parquet.
         first: The number of the first row, from 1.
-        place: What comes before the number of a row in errors; None for the usual words.
     """
 
-    path: str | PathLike[str]
     schema: Any
     batches: Iterator[Any]
+    column: str
+    place: str
     groups: list[int] | None = None
     first: int = 1
-    place: str | None = None
 
 
 @dataclass(frozen=True)
@@ -234,11 +255,7 @@ class Embedder:
         """Return a table or a record batch with the new columns, or yield many."""
         if not isinstance(data, (pa.Table, pa.RecordBatch)):
             return self._batches(data)
-        words = data.column(word_column("the table", data.schema, self.column))
-        try:
-            added, *_ = self.embed(words, "word")
-        except pa.ArrowInvalid as error:
-            raise InputError(f"the column of words is damaged ({error})") from None
+        added, *_ = self.embed(data.column(word_column("the table", data.schema, self.column)), "word")
         return type(data).from_arrays([*data.columns, *added], schema=self.schema(data.schema))
 
     def _batches(self, batches: Iterable[Any]) -> Iterator[Any]:
@@ -267,19 +284,26 @@ class Embedder:
             added.append(distinct.spread(model.confidence(distinct.words, missing="zeros", threads=self.threads)))
         return [as_arrow(values, distinct.valid) for values in added], added[0], distinct.present
 
-    def copy(
-        self, table: Table, target: str | PathLike[str], on_batch: Callable[[Any, FloatMatrix, BoolArray], None]
-    ) -> None:
+    def copy(self, table: Table, target: str | PathLike[str], progress: bool | None = False) -> Embedded:
         """Write the rows of an open table with the new columns; the file appears only when it is complete."""
-        column, row = word_column(table.path, table.schema, self.column), table.first
-        place = table.place or f'{table.path}, column "{column}", row'
-        with write_table(target, self.schema(table.schema), table.schema.names) as write:
+        done = uncovered = missing = 0
+        examples: list[str] = []
+        total = None if table.groups is None else sum(table.groups)
+        with (
+            write_table(target, self.schema(table.schema), table.schema.names) as write,
+            progress_bar("embedding", total, progress) as go,
+        ):
             for batch in table.batches:
-                words = batch.column(column)
-                columns, vectors, present = self.embed(words, place, row)
+                words = batch.column(table.column)
+                columns, vectors, present = self.embed(words, table.place, table.first + done)
                 write([*batch.columns, *columns])
-                row += len(words)
-                on_batch(words, vectors, present)
+                zeros = np.flatnonzero(present & ~vectors.any(axis=1))
+                examples += words.take(zeros[: EXAMPLES - len(examples)]).to_pylist()
+                uncovered += len(zeros)
+                missing += len(words) - int(present.sum())
+                done += len(words)
+                go(len(words), note=f"{done:,} words")
+        return Embedded(1, 0, done, uncovered, examples, missing)
 
 
 LOADING = Lock()
@@ -303,8 +327,7 @@ def embed_table(
     threads: int | None = None,
     exact: bool = False,
     progress: bool | None = None,
-    on_batch: Callable[[Any, FloatMatrix, BoolArray], None] = lambda *_: None,
-) -> None:
+) -> Embedded:
     """Copy a table and add a column of vectors, or two; the file appears only when it is complete.
 
     Args:
@@ -318,62 +341,57 @@ def embed_table(
         threads: The number of threads; None for one per core.
         exact: Return the given vectors of training words, as in `model.embed`.
         progress: Whether to show a progress bar; None for "if stderr is a terminal".
-        on_batch: Called after each batch with its words, their vectors, and which words are present.
+
+    Returns:
+        How many words there were, how many without a known subword, and how many missing.
     """
     embedder = Embedder(model, column, vector_column, confidence_column, missing, exact, threads)
-    opened = nullcontext(source) if isinstance(source, Table) else open_table(source)
-    with opened as table:
-        total, done = None if table.groups is None else sum(table.groups), 0
-
-        def on_words(words: Any, vectors: FloatMatrix, present: BoolArray) -> None:
-            nonlocal done
-            done += len(words)
-            on_batch(words, vectors, present)
-            go(len(words), note=f"{done:,} words")
-
-        with progress_bar("embedding", total, progress) as go:
-            embedder.copy(table, target, on_words)
+    with nullcontext(source) if isinstance(source, Table) else open_table(source, column) as table:
+        return embedder.copy(table, target, progress)
 
 
 def words_of_table(path: str | PathLike[str], column: str | None) -> Iterator[str]:
     """Yield the words of a file; an empty string for each missing word."""
-    with open_table(path) as table:
-        column = word_column(path, table.schema, column)
+    with open_table(path, column) as table:
         for batch in table.batches:
-            yield from (word or "" for word in batch.column(column).to_pylist())
+            yield from (word or "" for word in batch.column(table.column).to_pylist())
 
 
-def word_column(path: str | PathLike[str], schema: Any, column: str | None) -> str:
-    """Return the name of the column of words: the given one, or the only one with strings; "word" in CSV."""
-    hint = ""
-    if column is None and separator_of(path):  # its first line may not be the names of columns
-        column, hint = "word", ', name it "word", or name a plain list of words .txt'
+def word_column(place: str | PathLike[str], schema: Any, column: str | None, hint: str = "") -> str:
+    """Return the name of the column of words: the given one, or the only one with strings."""
     found = [field.name for field in schema if is_string(field.type) and column in (None, field.name)]
     if len(found) != 1 or schema.names.count(found[0]) != 1:
         named = "" if column is None else f' named "{column}"'
         columns = ", ".join(f"{field.name} ({field.type})" for field in schema) + hint
-        raise InputError(f"{path} has {len(found)} columns of strings{named}; choose one of its columns: {columns}")
+        raise InputError(f"{place} has {len(found)} columns of strings{named}; choose one of its columns: {columns}")
     return str(found[0])
 
 
 @contextmanager
-def open_table(path: str | PathLike[str], groups: range | None = None) -> Iterator[Table]:
+def open_table(path: str | PathLike[str], column: str | None = None, groups: range | None = None) -> Iterator[Table]:
     """Open a Parquet, Arrow, CSV or TSV file, or some row groups of a Parquet file."""
     separator = separator_of(path)
     try:
         with open_file(path) if separator is None else open_bytes(path) as stream:
+            hint, sizes, first = "", None, 1
             if separator is not None:
-                yield read_csv(path, stream, separator)
+                schema, batches = read_csv(path, stream, separator, headed=column is not None)
+                if column is None and len(schema) > 1:  # the first line may not be the names of columns
+                    column, hint = "word", ', name it "word", or name a plain list of words .txt'
             elif suffix_of(path) in PARQUET:
                 file = parquet.ParquetFile(stream)
                 sizes = [file.metadata.row_group(at).num_rows for at in range(file.num_row_groups)]
                 groups = range(len(sizes)) if groups is None else groups
-                batches = file.iter_batches(batch_size=ROWS, row_groups=groups)
-                yield Table(path, file.schema_arrow, map(validated, batches), sizes, 1 + sum(sizes[: groups.start]))
+                first += sum(sizes[: groups.start])
+                batches = map(validated, file.iter_batches(batch_size=ROWS, row_groups=groups))
+                schema = file.schema_arrow
             else:
                 reader = pa.ipc.open_file(stream)
-                batches = map(reader.get_batch, range(reader.num_record_batches))
-                yield Table(path, reader.schema, cut(map(validated, batches)))
+                whole = map(validated, map(reader.get_batch, range(reader.num_record_batches)))
+                batches = (batch.slice(at, ROWS) for batch in whole for at in range(0, batch.num_rows, ROWS))
+                schema = reader.schema
+            column = word_column(path, schema, column, hint)
+            yield Table(schema, batches, column, f'{path}, column "{column}", row', sizes, first)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # also names of columns can be damaged
         if isinstance(error, OSError) and error.errno is not None:  # the disk, not the content
             raise
@@ -381,8 +399,11 @@ def open_table(path: str | PathLike[str], groups: range | None = None) -> Iterat
         raise FormatError(f"{path} is damaged, or not the kind of table its name says ({reason})") from None
 
 
-def read_csv(path: str | PathLike[str], stream: BinaryIO, separator: str) -> Table:
-    """Read CSV or TSV, whose first line has the names of columns; all of them are strings.
+def read_csv(path: str | PathLike[str], stream: BinaryIO, separator: str, headed: bool) -> tuple[Any, Iterator[Any]]:
+    """Return the schema and the rows of CSV or TSV; all columns are strings.
+
+    The first line has the names of columns. A single column that nobody has named (not `headed`) is a plain list of
+    words, unless its first line is a usual name.
 
     As in files of counts, quotes have no special meaning in TSV, and words such as null and NaN are words. Python's
     reader is used because a thread of pyarrow's one ends the process if an error is raised before the end of the file.
@@ -395,10 +416,12 @@ def read_csv(path: str | PathLike[str], stream: BinaryIO, separator: str) -> Tab
     names = next(rows, None)
     if names is None:
         raise FormatError(f"{path} is empty; expected a line with the names of columns")
+    if len(names) == 1 and not headed and names[0].strip().lower() not in USUAL_NAMES:
+        names, rows = ["word"], itertools.chain([names], rows)
     schema = pa.schema([(name, pa.string()) for name in names])
     cells = iter(lambda: list(itertools.chain.from_iterable(itertools.islice(rows, ROWS))), [])
     columns = ([pa.array(some[at :: len(names)], pa.string()) for at in range(len(names))] for some in cells)
-    return Table(path, schema, (pa.record_batch(some, schema=schema) for some in columns))
+    return schema, (pa.record_batch(some, schema=schema) for some in columns)
 
 
 def csv_rows(path: str | PathLike[str], reader: Any) -> Iterator[list[Any]]:
@@ -425,11 +448,6 @@ def csv_rows(path: str | PathLike[str], reader: Any) -> Iterator[list[Any]]:
         warn(f"{path}, line {first}: {bad:,} {what} not have {width} columns; the word is missing")
 
 
-def cut(batches: Iterable[Any]) -> Iterator[Any]:
-    """Yield batches of at most `ROWS` rows."""
-    return (batch.slice(first, ROWS) for batch in batches for first in range(0, batch.num_rows, ROWS))
-
-
 def validated(batch: Any) -> Any:
     """Return a batch of a file; raise ArrowInvalid if it is damaged, or pyarrow could read outside of its data."""
     batch.validate(full=True)
@@ -444,7 +462,7 @@ def table_of_words(words: Iterable[str], column: str, place: str = "word") -> Ta
     words = iter(words)
     some = iter(lambda: pa.array(itertools.islice(words, ROWS), pa.string()), pa.array([], pa.string()))
     batches = (pa.record_batch([column_of_words], [column]) for column_of_words in some)
-    return Table("", pa.schema({column: pa.string()}), batches, first=1, place=place)
+    return Table(pa.schema({column: pa.string()}), batches, column, place)
 
 
 @contextmanager

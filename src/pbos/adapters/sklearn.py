@@ -244,21 +244,16 @@ class PbosVectorizer(ModelTransformer):
         return vectors
 
     def _average(self, texts: list[list[str]]) -> FloatMatrix:
-        columns: dict[str, int] = {}
-        for word in chain.from_iterable(texts):
-            columns.setdefault(word, len(columns))
-        vectors = self._embed(columns)  # (n_distinct, dims)
-        known = np.asarray(vectors.any(axis=1), np.float32)
-        weights = known
-        if self.weighting == "sif":
-            probs = np.array([self.word_probs_.get(word, 0.0) for word in columns])
-            weights = (self.a / (self.a + probs)).astype(np.float32)
+        columns = {word: at for at, word in enumerate(dict.fromkeys(chain.from_iterable(texts)))}
         which = np.array([columns[word] for word in chain.from_iterable(texts)], np.intp)
         ends = np.cumsum([0, *map(len, texts)])
-        shape = (len(texts), len(columns))
-        sums = csr_matrix((weights[which], which, ends), shape) @ vectors
-        lengths = csr_matrix((known[which], which, ends), shape) @ np.ones(len(columns), np.float32)
-        averages: FloatMatrix = sums / np.maximum(lengths, 1)[:, None]
+        occurrences = csr_matrix((np.ones(which.size, np.float32), which, ends), (len(texts), len(columns)))
+        vectors = self._embed(columns)  # (n_distinct, dims)
+        lengths = occurrences @ vectors.any(axis=1)
+        if self.weighting == "sif":
+            probs = np.array([self.word_probs_.get(word, 0.0) for word in columns])
+            vectors *= (self.a / (self.a + probs)).astype(np.float32)[:, None]
+        averages: FloatMatrix = (occurrences @ vectors) / np.maximum(lengths, 1)[:, None]
         return averages
 
 

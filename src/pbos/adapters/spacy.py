@@ -13,6 +13,7 @@ import copy
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from functools import cached_property
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
@@ -115,7 +116,6 @@ class PbosVectors(BaseVectors):  # type: ignore[misc]
         self.name, self.attr, self.exact = name, IDS[attr.upper()], exact
         self._source = model
         self._model: Model | None = None
-        self._row_of_key: dict[int, int] | None = None
         self._other_stores: tuple[Any, ...] = ()
         self.strings = StringStore() if strings is None else strings
         self.to_ops(get_current_ops())
@@ -135,7 +135,8 @@ class PbosVectors(BaseVectors):  # type: ignore[misc]
     def _use(self, model: Model) -> None:
         if self.exact:
             model.embed([], exact=True)  # raises InputError if the model does not have the given vectors
-        self._model, self._row_of_key = model, None
+        self._model = model
+        self.__dict__.pop("_rows", None)
 
     def embed(self, words: list[str]) -> FloatMatrix:
         """Return the vectors of words, float32 (n_words, dims); zeros for empty ones and those without a vector."""
@@ -210,12 +211,9 @@ class PbosVectors(BaseVectors):  # type: ignore[misc]
         found = [get_string_id(self.model.words[one]) for one in ([row] if rows is None else as_list(rows))]
         return found[0] if rows is None else self._ops.asarray(np.array(found, np.uint64))
 
-    @property
+    @cached_property
     def _rows(self) -> dict[int, int]:
-        if self._row_of_key is None:
-            keys = self.keys()  # may load the model
-            self._row_of_key = {key: row for row, key in enumerate(keys)}
-        return self._row_of_key
+        return {key: row for row, key in enumerate(self.keys())}
 
     @property
     def shape(self) -> tuple[int, int]:

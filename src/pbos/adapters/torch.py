@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pbos import storage
+from pbos.arrays import unit_rows
 from pbos.errors import InputError, MissingExtraError, ModelError
 from pbos.index import SubwordIndex
 from pbos.model import Model
@@ -217,7 +219,7 @@ def unpack(state: Tensor, shape: tuple[int, ...]) -> tuple[SubwordIndex, Spellin
 # -- new tokens of a language model ------------------------------------------------------------------------------------
 
 STARTS = ("Ġ", "▁")  # marks at the start of a word: byte-level BPE, SentencePiece
-CONTINUES = "##"  # mark inside a word: WordPiece
+MARKS = (*STARTS, "##")  # the last one, of WordPiece, is inside a word
 
 
 def init_embeddings(
@@ -260,10 +262,8 @@ def init_embeddings(
     center = known.mean(axis=0)
     away = known - center
     found = train((words, away), **{"progress": False, **settings}).embed(letters_of(token, style) for token in tokens)
-    lengths = np.linalg.norm(found, axis=1, keepdims=True)
     usual = np.median(np.linalg.norm(away, axis=1))
-    new = center + np.divide(found * usual, lengths, out=np.zeros_like(found), where=lengths > 0)
-    return torch.from_numpy(new).to(matrix)
+    return torch.from_numpy(center + usual * unit_rows(found)).to(matrix)
 
 
 def matrix_of(model: Any) -> Tensor:
@@ -281,12 +281,8 @@ def style_of(vocabulary: Iterable[str]) -> str:
     >>> style_of(["[CLS]", "un", "##friend", "##ly"])
     '##'
     """
-    counts = {mark: 0 for mark in (*STARTS, CONTINUES)}
-    for token in vocabulary:
-        for mark in counts:
-            counts[mark] += token.startswith(mark)
-    most = max(counts, key=lambda mark: counts[mark])
-    return most if counts[most] else ""
+    counts = Counter(mark for token in vocabulary for mark in MARKS if token.startswith(mark))
+    return max(MARKS, key=lambda mark: counts[mark]) if counts else ""
 
 
 def is_word(token: str, style: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+import warnings
 from collections.abc import Callable
 from functools import wraps
 from typing import Annotated, Any, NoReturn
@@ -51,6 +52,7 @@ def pbos(
       pbos learn corpus.txt -o my-model
       pbos complete vectors.vec words.txt -o completed.vec
     """
+    warnings.formatwarning = lambda message, *_, **__: f"pbos: warning: {message}\n"  # in one line
 
 
 def start() -> None:
@@ -80,15 +82,15 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
             command(*arguments, **options)
             sys.stdout.flush()
         except PbosError as error:
-            fail(str(error), 2)
+            fail(str(error))
         except MemoryError as error:
-            fail(f"not enough memory ({error}); train and learn can do with less: see --memory", 2)
+            fail(f"not enough memory ({error}); train and learn can do with less: see --memory")
         except OSError as error:
             drop_output()
             if not isinstance(error, BrokenPipeError):  # as with `| head`, which is no error
                 place = f": {error.filename}" if error.filename else ""
                 said = error.strerror or str(error)
-                fail(f"{said[:1].lower()}{said[1:]}{place}", 2)
+                fail(f"{said[:1].lower()}{said[1:]}{place}")
 
     return run
 
@@ -101,10 +103,10 @@ def drop_output() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def fail(sentence: str, code: int) -> NoReturn:
+def fail(sentence: str) -> NoReturn:
     """Print an error message and exit."""
     note(sentence)
-    sys.exit(code)
+    sys.exit(2)
 
 
 COMMANDS: tuple[Callable[..., None], ...] = (

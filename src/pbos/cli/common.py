@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import json
 import sys
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import Field, fields
@@ -22,8 +21,6 @@ from pbos.settings import INCLUDED, PRESETS, Preset
 if TYPE_CHECKING:
     from numpy import float32
     from numpy.typing import NDArray
-
-    from pbos.model import Model
 
 Command = Callable[..., None]
 Item = TypeVar("Item")
@@ -100,6 +97,10 @@ WordsArgument = Annotated[
 InputOption = Annotated[
     str | None, typer.Option("-i", "--input", metavar="FILE", help="Read lines from a file (- for stdin).")
 ]
+ColumnOption = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="Tables: the column of words; by default the only one of strings, or word."),
+]
 ThreadsOption = Annotated[int | None, typer.Option(min=1, help="The number of threads; by default one per core.")]
 SchedulerOption = Annotated[
     str | None,
@@ -116,36 +117,29 @@ PresetOption = Annotated[str, one_of(tuple(PRESETS), "A named set of settings.")
 JsonOption = Annotated[bool, typer.Option("--json", help="Write JSON, one object per line.")]
 
 
-def load_model(path: str | None, *, verify: bool = False) -> Model:
-    """Load a model; with `verify`, check it as a whole."""
-    prepare()
-    from pbos.model import load
-
-    return load(path, verify=verify)
-
-
-def prepare() -> None:
-    """Print warnings as one line each."""
-    warnings.formatwarning = lambda message, *_, **__: f"pbos: warning: {message}\n"
+def check_column(column: str | None, *files: str | None) -> None:
+    """Raise InputError if --column is given and none of the files is a table."""
+    if column is not None and not any(file is not None and is_table(file) for file in files):
+        raise InputError("--column is for tables; give it with a file .parquet, .arrow, .feather, .csv or .tsv")
 
 
 def words_from(
-    words: list[str] | None, file: str | None, missing: str = "skip", column: str | None = None
+    words: list[str] | None, file: str | None, column: str | None = None, missing: str = "skip"
 ) -> Iterator[str]:
     """Yield the words given as arguments, none of which may be empty, or those of a table, a text file or stdin."""
-    if words and file is not None:
-        raise InputError("give words as arguments or a file with --input, not both")
-    if words and "" in words:
-        raise InputError(f"argument {words.index('') + 1}: the word is empty; remove it")
-    if not words and file is None and sys.stdin.isatty():
-        note("reading words from the keyboard, one per line; end with Ctrl-D")
     if words:
+        if file is not None:
+            raise InputError("give words as arguments or a file with --input, not both")
+        if "" in words:
+            raise InputError(f"argument {words.index('') + 1}: the word is empty; remove it")
         yield from words
     elif file is not None and is_table(file):
         from pbos.adapters.arrow import words_of_table
 
         yield from without_missing(words_of_table(file, column), f"{file}, row", missing)
     else:
+        if file is None and sys.stdin.isatty():
+            note("reading words from the keyboard, one per line; end with Ctrl-D")
         yield from without_missing(lines_of(file), f"{name_of(file)}, line", missing)
 
 
@@ -190,11 +184,10 @@ def name_of(file: str | None) -> str:
     return "stdin" if file is None or file == "-" else file
 
 
-def batches(items: Iterable[Item], size: int = BATCH) -> Iterator[list[Item]]:
+def batches(items: Iterable[Item]) -> Iterator[list[Item]]:
     """Cut a stream into lists."""
     items = iter(items)
-    while batch := list(islice(items, size)):
-        yield batch
+    return iter(lambda: list(islice(items, BATCH)), [])
 
 
 def note(sentence: str) -> None:
@@ -212,14 +205,6 @@ def write(line: str) -> None:
 def write_json(value: Any) -> None:
     """Write a value as one line of JSON."""
     write(json.dumps(value, ensure_ascii=False))
-
-
-class Stdout:
-    """Takes bytes of text and writes them to stdout, in its encoding."""
-
-    def write(self, line: bytes) -> None:
-        """Write a line."""
-        sys.stdout.write(line.decode())
 
 
 class Uncovered:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from pbos.cli.common import JsonOption, prepare, write, write_json
+from pbos.cli.common import JsonOption, write, write_json
 
 
 def compile(json: JsonOption = False) -> None:
@@ -18,7 +18,6 @@ def compile(json: JsonOption = False) -> None:
       pbos compile
       NUMBA_CACHE_DIR=/var/cache/pbos pbos compile
     """
-    prepare()
     start = time.perf_counter()
     from pbos.compiling import compile_kernels
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pbos.cli.common import CountsOption, JsonOption, ModelOption, PresetOption, load_model, prepare, write, write_json
+import pbos
+from pbos.cli.common import CountsOption, JsonOption, ModelOption, PresetOption, write, write_json
 from pbos.files import is_remote, local
 
 if TYPE_CHECKING:
@@ -65,11 +66,9 @@ def similarity(
       pbos eval similarity pairs.tsv -m my-model
       pbos eval similarity pairs.tsv --targets vectors.vec
     """
-    prepare()
     from pbos.evaluation import datasets, words
-    from pbos.vectors import WordVectors
 
-    embedder: Embedder = load_model(model) if targets is None else words.Targets(WordVectors.read(targets))
+    embedder: Embedder = pbos.load(model) if targets is None else words.Targets(pbos.WordVectors.read(targets))
     for name in sets or datasets.ENGLISH:
         if is_remote(name) or local(name).is_file():
             pairs, label = datasets.read_pairs(name), Path(name).name
@@ -131,7 +130,7 @@ def tagging(
     from pbos.evaluation import datasets
     from pbos.evaluation.tagging import tagging as evaluate
 
-    loaded = load_model(model)
+    loaded = pbos.load(model)
     train, test = (datasets.sentences(language, part, data) for part in ("train", "test"))
     _show(evaluate(loaded, train, test, language=language, known=set(loaded.words)), json)
 
@@ -152,8 +151,6 @@ def heldout(
     Examples:
       pbos eval heldout vectors.vec --counts counts.csv --preset bos
     """
-    prepare()
-    import pbos
     from pbos.evaluation import words
 
     given = pbos.WordVectors.read(vectors)

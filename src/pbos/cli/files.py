@@ -9,21 +9,22 @@ from typing import Annotated, Any
 
 import typer
 
+import pbos
 from pbos.atomic import check_target
 from pbos.cli.common import (
     MAX_SHOWN,
+    ColumnOption,
     CountsOption,
     JsonOption,
     ModelOption,
     PresetOption,
     SchedulerOption,
     ThreadsOption,
+    check_column,
     lines_of,
-    load_model,
     name_of,
     note,
     one_of,
-    prepare,
     with_settings,
     words_from,
     write,
@@ -31,7 +32,7 @@ from pbos.cli.common import (
 )
 from pbos.errors import InputError
 from pbos.settings import DTYPES, Preset
-from pbos.vectors import FORMATS
+from pbos.vectors.formats import FORMATS, check_words, choose_format
 
 # what `solver_facts` describes
 SOLVER_REPORT = ("losses", "lam", "reliability", "tried", "iterations", "residual")
@@ -71,6 +72,7 @@ def train(
     dtype: Annotated[str, one_of(DTYPES, "How to store the vectors.")] = "float32",
     memory: MemoryOption = None,
     plan: Annotated[bool, typer.Option("--plan", help="Only print what the job needs: memory, disk, time.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Write the plan as JSON; sizes are in bytes.")] = False,
     scheduler: SchedulerOption = None,
     parts: PartsOption = None,
     threads: ThreadsOption = None,
@@ -91,42 +93,30 @@ def train(
       pbos train GoogleNews.bin --memory 8G --dtype float16 -o my-model
       pbos train GoogleNews.bin --scheduler tcp://10.0.0.1:8786 -o /shared/my-model
     """
-    prepare()
-    import pbos
+    options: dict[str, Any] = dict(locals())  # those of `pbos.train`
+    del options["vectors"], options["force"], options["plan"], options["json"], options["settings"]
     from pbos.training import parts_of, plan_of, read_vectors
     from pbos.workspace import JOB
 
+    if json and not plan:
+        raise InputError("--json writes the plan; give --plan too, or leave it out")
     if not plan:
         goes_on = (memory is not None or scheduler is not None) and (parts_of(output, parts) / JOB).exists()
         check_output(output, replace=force or goes_on)
     source: Any = vectors
     if plan or memory is not None:
         source = read_vectors(vectors, limit, None, None if memory is None else parts_of(output, parts).parent)
-        for name, value in plan_of(source, preset, settings, threads, memory).facts().items():
+        planned = plan_of(source, preset, settings, threads, memory)
+        if json:
+            write_json(planned.to_dict())
+            return
+        for name, value in planned.facts().items():
             (write if plan else note)(f"{name}: {value}")
         if plan:
             return
-    model = pbos.train(
-        source,
-        counts,
-        preset=preset,
-        limit=limit,
-        heldout=heldout,
-        keep_targets=keep_targets,
-        dtype=dtype,
-        output=output,
-        memory=memory,
-        scheduler=scheduler,
-        parts=parts,
-        threads=threads,
-        device=device,
-        seed=seed,
-        **settings,
-    )
-    note(f"saved to {output}: {len(model):,} words, {len(model.subword_vectors):,} subword vectors x {model.dims}")
+    model = pbos.train(source, **options, **settings)
+    note_saved(model, output)
     training = model.info["training"]
-    for name, value in solver_facts(training).items():
-        note(f"{name}: {value}")
     if "heldout_cosine" in training:
         all_words, frequent, rare = (training[f"heldout_cosine{kind}"] for kind in ("", "_frequent", "_rare"))
         thirds = f"the most frequent third {frequent:.3f}, the rarest {rare:.3f}"
@@ -140,6 +130,13 @@ def check_output(folder: str, *, replace: bool) -> None:
     if not replace and is_model(target_of(folder)):
         raise InputError(f"{folder} has a model already; replace it with --force, or choose another folder")
     check_writable(folder)
+
+
+def note_saved(model: pbos.Model, output: str) -> None:
+    """Report a new model: where it is, its size, and how it was trained."""
+    note(f"saved to {output}: {len(model):,} words, {len(model.subword_vectors):,} subword vectors x {model.dims}")
+    for name, value in solver_facts(model.info["training"]).items():
+        note(f"{name}: {value}")
 
 
 def solver_facts(training: dict[str, Any]) -> dict[str, str]:
@@ -170,7 +167,7 @@ def info(
       pbos info
       pbos info -m my-model --json
     """
-    config = load_model(model, verify=verify).config()
+    config = pbos.load(model, verify=verify).config()
     if json:
         write_json(config)
         return
@@ -208,7 +205,7 @@ def compress(
       pbos compress -m my-model --dtype int8 -o small-model
       pbos compress -m my-model --min-vector-words 5 --dims 100 --dtype int8 -o tiny-model
     """
-    before = load_model(model)
+    before = pbos.load(model)
     check_output(output, replace=force)
     after = before.compress(min_vector_words=min_vector_words, dtype=dtype, dims=dims, keep_targets=keep_targets)
     after.save(output)
@@ -228,6 +225,7 @@ def complete(
     output: Annotated[
         str, typer.Option("-o", "--output", metavar="FILE", help="The new table; its name determines the format.")
     ],
+    column: ColumnOption = None,
     format: FormatOption = None,
     min_confidence: Annotated[
         float | None, typer.Option(metavar="0..1", help="Leave out words with a lower confidence (expected cosine).")
@@ -254,13 +252,10 @@ def complete(
       pbos complete vectors.vec corpus.txt.gz --text --min-count 10 -o completed.safetensors
       pbos complete vectors.vec words.txt -m my-model -o completed.npz
     """
-    prepare()
-    import pbos
-    from pbos.vectors.formats import check_words, choose_format
-
     format = choose_format(output, format)  # training takes a while: find out first whether the table can be written
     check_target(output)
-    listed = words_of_text(words, min_count) if text else list(words_from(None, words))
+    check_column(column, None if text else words)
+    listed = words_of_text(words, min_count) if text else list(words_from(None, words, column))
     if not listed:
         raise InputError(f"{name_of(words)}: no words found" + (f" at least {min_count} times" if text else ""))
     check_words(listed, format)
@@ -307,9 +302,6 @@ def convert(
       pbos convert glove.840B.300d.txt vectors.npz --limit 100000
       pbos convert vectors.vec vectors --format glove
     """
-    prepare()
-    from pbos.vectors import WordVectors
-
-    vectors = WordVectors.read(source, limit=limit)
+    vectors = pbos.WordVectors.read(source, limit=limit)
     vectors.write(target, format=format)
     note(f"wrote {target}: {len(vectors):,} words x {vectors.dims}")

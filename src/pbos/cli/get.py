@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from pbos.cli.common import JsonOption, offer, prepare, write, write_json
+from pbos.cli.common import JsonOption, offer, write, write_json
 from pbos.cli.files import ForceOption, check_output, train
 from pbos.errors import InputError
 
@@ -42,7 +42,6 @@ def get(
       pbos get fasttext-crawl-de
       pbos train "$(pbos get polyglot-tr)" --preset pbos -o turkish-model
     """
-    prepare()
     from pbos import published
 
     if output is None and force:

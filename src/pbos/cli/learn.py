@@ -10,10 +10,11 @@ from typing import Annotated, Any
 
 import typer
 
+import pbos
 from pbos.atomic import remove
 from pbos.cli import Interrupted
-from pbos.cli.common import SchedulerOption, ThreadsOption, note, one_of, prepare, with_settings
-from pbos.cli.files import ForceOption, OutputOption, check_output, solver_facts
+from pbos.cli.common import SchedulerOption, ThreadsOption, note, one_of, with_settings
+from pbos.cli.files import ForceOption, OutputOption, check_output, note_saved
 from pbos.errors import InputError, PbosError
 from pbos.files import absolute, is_remote
 from pbos.settings import DTYPES
@@ -65,26 +66,11 @@ def count(
       pbos count 'texts/*.txt.gz' --scheduler tcp://10.0.0.1:8786 -o counts.tsv
       pbos count corpus.txt --cooccurrences counted -o counts.tsv
     """
-    prepare()
-    import pbos
-
+    options: dict[str, Any] = dict(locals())  # those of `pbos.count`
+    del options["text"], options["output"]
     name = Path(output).name if is_remote(output) else output
     with resumable(cooccurrences or Path(f"{name}.words")):
-        counts = pbos.count(
-            texts_of(text),
-            output,
-            column=column,
-            min_count=min_count,
-            lowercase=lowercase,
-            pretokenized=pretokenized,
-            cooccurrences=cooccurrences,
-            window=window,
-            add=add,
-            resume=resume,
-            memory=memory,
-            threads=threads,
-            scheduler=scheduler,
-        )
+        counts = pbos.count(texts_of(text), output, **options)
     note(f"wrote {output}: {len(counts):,} words, {int(counts.counts.sum()):,} times in all")
 
 
@@ -137,9 +123,8 @@ def learn(
       pbos learn counted --dims 300 -o my-model
       pbos learn reviews.parquet --column text --memory 8G -o my-model
     """
-    prepare()
-    import pbos
-
+    options: dict[str, Any] = dict(locals())  # those of `pbos.learn`
+    del options["text"], options["force"], options["settings"]
     if add and cooccurrences is None:
         raise InputError("--add needs the folder to add to; give it with --cooccurrences")
     folder = absolute(Path(output).name if is_remote(output) else output)
@@ -149,35 +134,12 @@ def learn(
     if absolute(kept) == folder and not is_remote(output):
         raise InputError(f"the model and the co-occurrences cannot both be saved to {output}; choose another folder")
     with resumable(kept):
-        model = pbos.learn(
-            texts_of(text),
-            column=column,
-            dims=dims,
-            window=window,
-            min_count=min_count,
-            max_words=max_words,
-            lowercase=lowercase,
-            pretokenized=pretokenized,
-            vectors=vectors,
-            counts=counts,
-            cooccurrences=kept,
-            add=add,
-            resume=resume,
-            dtype=dtype,
-            output=output,
-            memory=memory,
-            threads=threads,
-            scheduler=scheduler,
-            seed=seed,
-            **settings,
-        )
+        model = pbos.learn(texts_of(text), **{**options, **settings, "cooccurrences": kept})
     if cooccurrences is None:
         remove(kept)
     facts = model.info["learning"]
     note(f"read {facts['tokens']:,} words, {facts['distinct']:,} of them distinct")
-    note(f"saved to {output}: {len(model):,} words, {len(model.subword_vectors):,} subword vectors x {model.dims}")
-    for name, value in solver_facts(model.info["training"]).items():
-        note(f"{name}: {value}")
+    note_saved(model, output)
 
 
 def texts_of(names: list[str] | None) -> Path | list[Path]:

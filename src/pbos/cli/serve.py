@@ -11,8 +11,10 @@ from urllib.parse import quote
 
 import typer
 
+import pbos
 from pbos.cli import Interrupted
-from pbos.cli.common import ModelOption, load_model, note, prepare, write
+from pbos.cli.common import ModelOption, note, write
+from pbos.errors import MissingExtraError
 
 
 def serve(
@@ -41,17 +43,14 @@ def serve(
     """
     # Products of matrices in one thread each: requests share the cores, and threads of one would wait for each other.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before NumPy is imported
-    from pbos.errors import MissingExtraError
-
     try:
         from pbos.server.run import listen, run, url_of
     except ModuleNotFoundError:
         raise MissingExtraError("pbos serve", "serve") from None
-    prepare()
     from pbos.server import make_app
 
     with listen(host, port) as listener:
-        given = None if model is None else load_model(model)
+        given = None if model is None else pbos.load(model)
         name = None if model is None else Path(model).resolve().name
         app = make_app(given, name=name, hosts=[host, *(allow_host or [])], token=token)
         url = url_of(listener)

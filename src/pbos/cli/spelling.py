@@ -5,29 +5,27 @@ from __future__ import annotations
 import secrets
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+import pbos
 from pbos.atomic import write_whole
 from pbos.cli.common import (
+    ColumnOption,
     CountsOption,
     InputOption,
     JsonOption,
     ModelOption,
     WordsArgument,
     batches,
-    load_model,
-    prepare,
+    check_column,
     with_settings,
     words_from,
     write,
     write_json,
 )
 from pbos.errors import InputError
-
-if TYPE_CHECKING:
-    from pbos.segmenter import Segmenter
 
 NumberOption = Annotated[int, typer.Option("-n", "--number", min=1, help="The number of segmentations.")]
 
@@ -38,6 +36,7 @@ def segment(
     model: ModelOption = None,
     counts: CountsOption = None,
     input: InputOption = None,
+    column: ColumnOption = None,
     number: NumberOption = 1,
     sample: Annotated[int, typer.Option(min=0, help="Draw this many segmentations at random instead.")] = 0,
     seed: Annotated[int | None, typer.Option(min=0, help="Make --sample repeatable.")] = None,
@@ -57,10 +56,11 @@ def segment(
       pbos segment --sample 5 --seed 1 unfriendliest
       pbos segment --json -i words.txt
     """
+    check_column(column, input)
     segmenter = segmenter_of(model, counts, **settings)
     seed = secrets.randbits(64) if seed is None else seed
     done = 0
-    for batch in batches(words_from(words, input)):
+    for batch in batches(words_from(words, input, column)):
         if sample:  # by the position of the words, so that the draws do not depend on the size of batches
             found = segmenter.subwords.sample(batch, sample, seed, first=done)
         else:
@@ -79,6 +79,7 @@ def explain(
     model: ModelOption = None,
     counts: CountsOption = None,
     input: InputOption = None,
+    column: ColumnOption = None,
     number: NumberOption = 5,
     neighbors: Annotated[
         int | None, typer.Option(min=1, help="Show the N nearest training words; by default 10 in JSON, none in text.")
@@ -96,11 +97,12 @@ def explain(
       pbos explain higher --svg higher.svg
       pbos explain --json higher
     """
+    check_column(column, input)
     segmenter = segmenter_of(model, counts)
     options = {} if neighbors is None else {"neighbors": neighbors}
     if options and not hasattr(segmenter, "neighbors"):
         raise InputError("--neighbors needs a model, which has vectors; leave it out")
-    given = words_from(words, input)
+    given = words_from(words, input, column)
     if svg is not None:
         if Path(svg).suffix not in (".svg", ""):
             raise InputError(f"{svg}: --svg writes SVG; choose a name that ends in .svg")
@@ -123,7 +125,7 @@ def explain(
                 write(f"    {near}  {cosine:.3f}")
 
 
-def segmenter_of(model: str | None, counts: str | None, **settings: Any) -> Segmenter:
+def segmenter_of(model: str | None, counts: str | None, **settings: Any) -> pbos.Segmenter:
     """Return a model, or a segmenter from a folder or from counts.
 
     Args:
@@ -136,12 +138,10 @@ def segmenter_of(model: str | None, counts: str | None, **settings: Any) -> Segm
         raise InputError(f"{option} needs word counts; give them with --counts, or leave it out")
     if counts is not None and model is not None:
         raise InputError("give a model with --model or counts with --counts, not both")
-    prepare()
+    if counts is not None:
+        return pbos.Segmenter.from_counts(counts, **settings)
     from pbos.model import place_of
-    from pbos.segmenter import Segmenter
     from pbos.storage import folder_of, read_files
 
-    if counts is not None:
-        return Segmenter.from_counts(counts, **settings)
     place = place_of(model)
-    return load_model(model) if "vectors" in read_files(folder_of(place))[0] else Segmenter.load(place)
+    return pbos.load(model) if "vectors" in read_files(folder_of(place))[0] else pbos.Segmenter.load(place)

@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Annotated, Any
+from types import SimpleNamespace
+from typing import Annotated, Any
 
 import typer
 
+import pbos
 from pbos.cli.common import (
+    ColumnOption,
     InputOption,
     JsonOption,
     ModelOption,
     SchedulerOption,
-    Stdout,
     ThreadsOption,
     Uncovered,
     WordsArgument,
     batches,
+    check_column,
     lines_of,
-    load_model,
     name_of,
     note,
     one_of,
-    prepare,
     warn_missing,
     words_from,
     write,
@@ -32,9 +34,7 @@ from pbos.cli.common import (
 from pbos.errors import InputError
 from pbos.files import is_folder, is_table
 from pbos.settings import MISSING
-
-if TYPE_CHECKING:
-    from pbos.model import Model
+from pbos.vectors.formats import OTHER_SUFFIXES, choose_format
 
 ExactOption = Annotated[bool, typer.Option("--exact", help="Use the given vectors of training words.")]
 TargetsOption = Annotated[
@@ -56,10 +56,7 @@ def embed(
             help="Write to a file, whose suffix chooses the format, or to a FOLDER/.",
         ),
     ] = None,
-    column: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Tables: the column of words; by default the only one of strings, or word."),
-    ] = None,
+    column: ColumnOption = None,
     vector_column: Annotated[str, typer.Option(metavar="NAME", help="Tables: the new column.")] = "vector",
     confidence: Annotated[
         bool,
@@ -107,10 +104,13 @@ def embed(
     to_folder = scheduler is not None or (output is not None and (output.endswith("/") or is_folder(output)))
     if to_folder and (words or input is None or output is None):
         raise InputError("a folder of vectors is made from files: give them with --input, and the folder with --output")
-    format = "folder" if to_folder else _format_of(output, json)
+    if to_folder or output is None:
+        format = "folder" if to_folder else "jsonl" if json else "text"
+    else:
+        format = choose_format(output, others=OTHER_SUFFIXES)
     from_table, to_table = input is not None and is_table(input), format in ("table", "folder")
-    if column is not None and not (from_table or to_table):
-        raise InputError("--column is for tables; give it with a file .parquet, .arrow, .feather, .csv or .tsv")
+    if not to_table:
+        check_column(column, input)
     if missing == ("skip" if to_table else "null"):
         raise InputError(f"--missing {missing} is for {'files that are no tables' if to_table else 'tables'}")
     if json and format != "jsonl":
@@ -119,31 +119,36 @@ def embed(
         raise InputError("--confidence needs a table or .jsonl as output file, or text on stdout")
     missing = missing or ("null" if to_table else "zeros" if format == "npy" else "skip")
     exact = exact or vectors is not None
-    names: dict[str, Any] = {"vector_column": vector_column, "confidence_column": "confidence" if confidence else None}
-    options: dict[str, Any] = {"missing": missing, "threads": threads}
+    if not to_table:
+        source = words_from(words, input, column, missing)
+        _write_rows(_load(model, vectors), source, output, format, confidence=confidence, exact=exact, threads=threads)
+        return
+    options: dict[str, Any] = {
+        "column": column,
+        "vector_column": vector_column,
+        "confidence_column": "confidence" if confidence else None,
+        "missing": missing,
+        "threads": threads,
+        "exact": exact,
+    }
     if to_folder:
         chosen = model if vectors is None else _load(model, vectors)
-        places = {"sources": str(input), "target": str(output), "scheduler": scheduler}
-        _embed_files(chosen, **places, column=column, exact=exact, **names, **options)
-        return
-    loaded, source = _load(model, vectors), words_from(words, input, missing, column)
-    if to_table:
-        table = str(input) if from_table and not words else source
-        _embed_table(loaded, table, str(output), column=column, exact=exact, **names, **options)
-        return
-    _write_rows(loaded, source, output, format, confidence=confidence, exact=exact, threads=threads)
+        done = pbos.embed_files(chosen, str(input), str(output), scheduler=scheduler, **options)
+        if done.kept:
+            note(f"{done.kept} of {done.kept + done.parts} parts were there already")
+    else:
+        loaded = _load(model, vectors)
+        from pbos.adapters.arrow import embed_table, table_of_words
 
-
-def _format_of(output: str | None, json: bool) -> str:
-    if output is None:
-        return "jsonl" if json else "text"
-    from pbos.vectors.formats import OTHER_SUFFIXES, choose_format
-
-    return choose_format(output, others=OTHER_SUFFIXES)
+        own = table_of_words(words_from(words, input, None, missing), column or "word")
+        done = embed_table(loaded, str(input) if from_table and not words else own, str(output), **options)
+    if to_folder or from_table:  # otherwise `words_from` has warned
+        warn_missing(done.missing, missing)
+    Uncovered(done.uncovered, done.examples).warn()
 
 
 def _write_rows(
-    model: Model,
+    model: pbos.Model,
     words: Iterator[str],
     output: str | None,
     format: str,
@@ -157,61 +162,30 @@ def _write_rows(
 
     uncovered, done = Uncovered(), 0
     options: dict[str, Any] = {"missing": "zeros", "threads": threads}  # missing words that get none are left out
-    opened = nullcontext(row_writer(Stdout(), format)) if output is None else writer(output, format, model.dims)
+    stdout = SimpleNamespace(write=lambda row: sys.stdout.write(row.decode()))  # in its encoding
+    opened = nullcontext(row_writer(stdout, format)) if output is None else writer(output, format, model.dims)
     show = None if output else False  # no bar in the middle of vectors on the terminal
-    with (
-        opened as write_all,
-        leaving_out(write_all, format) as write_rows,
-        progress("embedding", None, show) as advance,
-    ):
+    with opened as write_all, leaving_out(write_all, format) as write_rows, progress("embedding", None, show) as go:
         for batch in batches(words):
             found = model.embed(batch, exact=exact, **options)
             uncovered.add(batch, found)
             write_rows(batch, found, *([model.confidence(batch, **options)] if confidence else []))
             done += len(batch)
-            advance(len(batch), note=f"{done:,} words")
+            go(len(batch), note=f"{done:,} words")
     uncovered.warn()
 
 
-def _load(model: str | None, vectors: str | None) -> Model:
+def _load(model: str | None, vectors: str | None) -> pbos.Model:
     """Load a model, and the given vectors for --exact if there are any."""
-    loaded = load_model(model)
+    loaded = pbos.load(model)
     return loaded if vectors is None else loaded.with_targets(vectors)
-
-
-def _embed_files(model: Model | str | None, **options: Any) -> None:
-    from pbos.embedding import embed_files
-
-    prepare()
-    done = embed_files(model, **options)
-    if done.kept:
-        note(f"{done.kept} of {done.kept + done.parts} parts were there already")
-    warn_missing(done.missing, options["missing"])
-    Uncovered(done.uncovered, done.examples).warn()
-
-
-def _embed_table(model: Model, source: str | Iterator[str], target: str, **options: Any) -> None:
-    from pbos.adapters.arrow import embed_table, table_of_words
-
-    uncovered, missing = Uncovered(), 0
-
-    def on_batch(words: Any, vectors: Any, present: Any) -> None:
-        nonlocal missing
-        zeros = (vectors == 0).all(axis=1).nonzero()[0]
-        uncovered.add(words.take(zeros).to_pylist(), vectors[zeros])
-        missing += len(present) - int(present.sum())
-
-    table = source if isinstance(source, str) else table_of_words(source, options["column"] or "word")
-    embed_table(model, table, target, on_batch=on_batch, **options)
-    if isinstance(source, str):  # otherwise `words_from` has warned
-        warn_missing(missing, options["missing"])
-    uncovered.warn()
 
 
 def neighbors(
     words: WordsArgument = None,
     model: ModelOption = None,
     input: InputOption = None,
+    column: ColumnOption = None,
     number: Annotated[int, typer.Option("-n", "--number", min=1, help="The number of neighbors.")] = 10,
     positive: Annotated[
         list[str] | None, typer.Option(metavar="WORD", help="Instead of words: a word to add (repeat it for more).")
@@ -239,8 +213,9 @@ def neighbors(
     combined = bool(positive or negative)
     if combined and (words or input is not None):
         raise InputError("give words, or --positive and --negative ones, not both")
+    check_column(column, input, among)
     loaded, exact = _load(model, vectors), exact or vectors is not None
-    options: dict[str, Any] = {"among": among and list(words_from(None, among)), "exact": exact}
+    options: dict[str, Any] = {"among": among and list(words_from(None, among, column)), "exact": exact}
     uncovered = Uncovered()
 
     def show(asked: dict[str, Any], label: str, near: list[tuple[str, float]]) -> None:
@@ -258,7 +233,7 @@ def neighbors(
         near = loaded.neighbors(n=number, positive=plus, negative=minus, **options)
         show({"positive": plus, "negative": minus}, label.strip(), near)
     else:
-        for batch in batches(words_from(words, input)):
+        for batch in batches(words_from(words, input, column)):
             uncovered.add(batch, loaded.embed(batch, exact=exact))
             trusts = loaded.confidence(batch).tolist() if loaded.has_confidence else [None] * len(batch)
             for word, trust, near in zip(batch, trusts, loaded.neighbors(batch, number, **options), strict=True):
@@ -283,15 +258,13 @@ def similarity(
     """
     if words and (len(words) != 2 or input is not None):
         raise InputError(f"similarity takes two words, or pairs from a file or stdin; got {len(words)} words")
-    loaded = load_model(model)
-    from pbos.arrays import cosines
-
+    loaded = pbos.load(model)
     uncovered = Uncovered()
     for batch in batches([list(words_from(words, None))] if words else _pairs(input)):
         first, second = map(list, zip(*batch, strict=True))
         vectors = loaded.embed(first + second)
         uncovered.add(first + second, vectors)
-        found = cosines(vectors[: len(batch)], vectors[len(batch) :])
+        found = pbos.cosines(vectors[: len(batch)], vectors[len(batch) :])
         for one, other, cosine in zip(first, second, found.tolist(), strict=True):
             if json:
                 write_json({"words": [one, other], "cosine": cosine})

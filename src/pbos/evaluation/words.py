@@ -74,15 +74,11 @@ def similarity(
     both = (np.linalg.norm(left, axis=1) > NEAR_ZERO) & (np.linalg.norm(right, axis=1) > NEAR_ZERO)
     near = np.where(both, cosines(left, right), 0).astype(np.float64)
 
-    scores: dict[str, Score] = {}
-    for kind, kept in (("spearman", both | True), ("spearman, pairs with both vectors", both)):
+    def score(kind: str, kept: Any) -> dict[str, Score]:
         x, y = near[kept], human[kept]
-        scores |= bootstrap(
-            lambda drawn, kind=kind, x=x, y=y: {kind: spearman(x[drawn], y[drawn])},  # type: ignore[misc]
-            len(x),
-            repeats=repeats,
-            seed=seed,
-        )
+        return bootstrap(lambda drawn: {kind: spearman(x[drawn], y[drawn])}, len(x), repeats=repeats, seed=seed)
+
+    scores = score("spearman", slice(None)) | score("spearman, pairs with both vectors", both)
     protocol = "Spearman's rho x 100, words lower-cased, a pair with a missing or near-zero vector scores 0"
     details: dict[str, Any] = {"pairs": len(pairs), "missing_pairs": int((~both).sum()), "protocol": protocol}
     if keep_cosines:
@@ -96,9 +92,8 @@ def difference(first: Result, second: Result, *, repeats: int = 1000, seed: int 
     Both models are scored on the same drawn pairs, so what the pairs have in common does not widen the interval. The
     results must come from `similarity(..., keep_cosines=True)`.
     """
-    one, other, human = (
-        np.array(values) for values in (first.details["cosines"], second.details["cosines"], first.details["human"])
-    )
+    found = first.details["cosines"], second.details["cosines"], first.details["human"]
+    one, other, human = map(np.array, found)
 
     def gap(drawn: Ints) -> dict[str, float]:
         return {"gap": spearman(one[drawn], human[drawn]) - spearman(other[drawn], human[drawn])}
@@ -108,11 +103,10 @@ def difference(first: Result, second: Result, *, repeats: int = 1000, seed: int 
 
 def embed_pairs(model: Embedder, pairs: Sequence[Pair]) -> tuple[FloatMatrix, FloatMatrix]:
     """Return the vectors of the pairs' first and second words; each distinct word is embedded once."""
-    words = [word.lower() for first, second, _ in pairs for word in (first, second)]
+    words = [word.lower() for pair in pairs for word in pair[:2]]
     row_of = {word: row for row, word in enumerate(dict.fromkeys(words))}
-    vectors = model.embed(list(row_of))
-    rows = [row_of[word] for word in words]
-    return vectors[rows[::2]], vectors[rows[1::2]]
+    vectors = model.embed(list(row_of))[[row_of[word] for word in words]]
+    return vectors[::2], vectors[1::2]
 
 
 def spearman(x: npt.NDArray[Any], y: npt.NDArray[Any]) -> float:
