@@ -779,6 +779,17 @@ def test_a_port_in_use_is_one_sentence(run):
         assert run("serve", "--port", port) == (2, "", expected)
 
 
+def test_a_token_that_is_set_but_empty_lets_nobody_in(run, monkeypatch):
+    monkeypatch.setattr("pbos.server.run.run", lambda app, listener: None)
+    monkeypatch.setenv("PBOS_TOKEN", "")  # as after PBOS_TOKEN=$(a command that fails)
+    code, out, err = run("serve", "--port", 0)
+    assert (code, out, err.count("\n")) == (2, "", 1) and "the token must be" in err
+    monkeypatch.setenv("PBOS_TOKEN", "sesame")
+    assert run("serve", "--port", 0)[0] == 0
+    monkeypatch.delenv("PBOS_TOKEN")
+    assert run("serve", "--port", 0)[0] == 0
+
+
 def test_a_host_that_is_not_local_is_one_sentence(run):
     code, out, err = run("serve", "--host", "192.0.2.1", "--port", 0)  # reserved for documentation
     assert (code, out) == (2, "")

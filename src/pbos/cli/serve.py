@@ -50,6 +50,7 @@ def serve(
     prepare()
     from pbos.server import make_app
 
+    token = os.environ.get("PBOS_TOKEN") if token is None else token  # typer passes over one that is set but empty
     with listen(host, port) as listener:
         given = None if model is None else load_model(model)
         name = None if model is None else Path(model).resolve().name
