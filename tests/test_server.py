@@ -796,6 +796,12 @@ def test_a_host_that_is_not_local_is_one_sentence(run):
     assert err == "pbos: 192.0.2.1 is not an address of this machine; choose another with --host\n"
 
 
+def test_an_empty_host_does_not_let_in_other_machines(run, monkeypatch):
+    monkeypatch.setattr("pbos.server.run.run", lambda app, listener: None)
+    code, out, err = run("serve", "--host", "", "--port", 0)
+    assert (code, out, err.count("\n")) == (2, "", 1) and "--host is empty" in err
+
+
 def test_a_model_that_does_not_exist_is_one_sentence(run):
     code, out, err = run("serve", "-m", "nowhere", "--port", 0)
     assert (code, out) == (2, "")
