@@ -108,6 +108,7 @@ def test_a_float32_matrix_is_not_copied():
         (["a", "b"], [[1, 2], [3, np.nan]], "row 2: the vector of 'b' contains NaN"),
         (["a", "b"], [[1, -np.inf], [3, 4]], "row 1: the vector of 'a' contains NaN, infinity"),
         (["a"], [[1e39, 0]], "'a' contains NaN, infinity or a value too large for float32"),
+        (["a"], np.ma.array([[1.0, 2.0]], mask=[[0, 1]]), "some values are masked"),
         ("ab", [[1], [2]], "expected a list of words"),
         ([1], [[1]], "not a str but int"),
     ],
