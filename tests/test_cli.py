@@ -659,7 +659,7 @@ def test_complete_options_reach_the_library(run, vectors, tmp_path):
         ("explain x y --svg x.svg", "--svg draws one word; give a single one"),
         ("train bad.vec -o x", "bad.vec, line 3"),
         ("segment -c bad.csv x", "bad.csv, line 2"),
-        ("train v.vec --lam 0 -o x", 'lam must be a number above 0, or "auto", got 0.0'),
+        ("train v.vec --lam 0 -o x", 'lam must be a number from 1e-30 to 1e30, or "auto", got 0.0'),
         ("train v.vec --preset pbos-n --solver ridge -o x", 'unit_length needs solver="sgd"'),
         ("segment --boundaries x", "--boundaries needs word counts; give them with --counts, or leave it out"),
         ("segment --types x", "--types needs word counts; give them with --counts, or leave it out"),
