@@ -893,6 +893,18 @@ def test_an_output_without_a_name(run, arguments, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["words"]
 
 
+@pytest.mark.parametrize(
+    "command",
+    ["embed high -o -", "count words -o -", "convert words -", "convert - words", "complete words words -o -"],
+)
+def test_a_dash_is_not_the_name_of_a_file(run, command, tmp_path):
+    (tmp_path / "words").write_text("high 1 2\n")
+    code, out, err = run(*command.split())
+    assert (code, out, err.count("\n")) == (2, "", 1) and "write /dev/stdin, /dev/stdout, or ./-" in err
+    assert [path.name for path in tmp_path.iterdir()] == ["words"]
+    assert run("convert", "words", "./-")[0] == 0 and (tmp_path / "-" / "words.txt").read_text() == "high\n"
+
+
 def test_ctrl_c_in_a_callback_from_c():
     """Python ignores exceptions there, such as in callbacks of Numba's compiler."""
     code = """
