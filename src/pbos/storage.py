@@ -27,6 +27,7 @@ from pbos.errors import InputError, ModelError
 from pbos.files import (
     PathLike,
     check_target,
+    errors_about,
     fetch,
     is_hub,
     is_remote,
@@ -328,7 +329,8 @@ def open_regular(file: Path, folder: int | None = None) -> BinaryIO:
         flags |= getattr(os, "O_NONBLOCK", 0)
         return os.open(path, flags) if folder is None else os.open(file.name, flags, dir_fd=folder)
 
-    stream = open(file, "rb", opener=opener)
+    with errors_about(file):  # and not only its name
+        stream = open(file, "rb", opener=opener)
     if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
         stream.close()
         raise ModelError(f"{file} is not a regular file, but a pipe or a device; {FRESH_COPY}")
