@@ -11,7 +11,7 @@ import numpy as np
 from pbos.arrays import cosines, unit_rows
 from pbos.counts import WordCounts
 from pbos.errors import InputError, share, warn
-from pbos.model import Model
+from pbos.model import Model, load
 from pbos.text import as_words
 from pbos.training import read_vectors, train
 from pbos.vectors import WordVectors
@@ -24,7 +24,7 @@ def complete(
     words: Iterable[str],
     counts: WordCounts | Mapping[str, float] | str | PathLike[str] | None = None,
     *,
-    model: Model | None = None,
+    model: Model | str | PathLike[str] | None = None,
     min_confidence: float | None = None,
     limit: int | None = None,
     threads: int | None = None,
@@ -41,7 +41,7 @@ def complete(
         vectors: The table, as for `train`.
         words: The words that the new table should have.
         counts: Word counts for training, as for `train`.
-        model: A model trained on these vectors; None trains one.
+        model: A model trained on these vectors, or the path of one; None trains one.
         min_confidence: Leave out words whose `Model.confidence` is lower.
         limit: Train on the first N words of the table only.
         threads: The number of threads; None for one per core.
@@ -54,6 +54,8 @@ def complete(
     ['high', 'higher', 'low', 'lower', 'lowest']
     """
     check_options(model, min_confidence, {"counts": counts, "limit": limit, **training})
+    if model is not None and not isinstance(model, Model):
+        model = load(model)
     given = read_vectors(vectors, None, progress)
     listed = as_words(words)
     if "" in listed:
@@ -75,7 +77,7 @@ def complete(
     return WordVectors([*given.words, *(new[at] for at in kept)], np.concatenate([given.vectors, rows[kept]]))
 
 
-def check_options(model: Model | None, min_confidence: Any, training: dict[str, Any]) -> None:
+def check_options(model: Any, min_confidence: Any, training: dict[str, Any]) -> None:
     """Raise InputError if the arguments do not fit together, before any work is done."""
     if min_confidence is not None:
         share("min_confidence", min_confidence)
