@@ -349,6 +349,8 @@ def word_column(path: str | PathLike[str], schema: Any, column: str | None) -> s
     if column is None and separator_of(path):  # its first line may not be the names of columns
         column, hint = "word", ', name it "word", or name a plain list of words .txt'
     found = [field.name for field in schema if is_string(field.type) and column in (None, field.name)]
+    if column is not None:  # it may have no word at all
+        found += [field.name for field in schema if str(field.type) == "null" and field.name == column]
     if len(found) != 1 or schema.names.count(found[0]) != 1:
         named = "" if column is None else f' named "{column}"'
         columns = ", ".join(f"{field.name} ({field.type})" for field in schema) + hint
