@@ -676,7 +676,7 @@ def test_complete_options_reach_the_library(run, vectors, tmp_path):
         ("explain x y --svg x.svg", "--svg draws one word; give a single one"),
         ("train bad.vec -o x", "bad.vec, line 3"),
         ("segment -c bad.csv x", "bad.csv, line 2"),
-        ("train v.vec --lam 0 -o x", 'lam must be a number above 0, or "auto", got 0.0'),
+        ("train v.vec --lam 0 -o x", 'lam must be a number from 1e-30 to 1e30, or "auto", got 0.0'),
         ("train v.vec --preset pbos-n --solver ridge -o x", 'unit_length needs solver="sgd"'),
         ("segment --boundaries x", "--boundaries needs word counts; give them with --counts, or leave it out"),
         ("segment --types x", "--types needs word counts; give them with --counts, or leave it out"),
@@ -908,6 +908,18 @@ def test_an_output_without_a_name(run, arguments, tmp_path):
     code, _, err = run(*arguments)
     assert (code, err) == (2, "pbos: '' is not the name of a file or folder; give another one\n")
     assert [path.name for path in tmp_path.iterdir()] == ["words"]
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["embed high -o -", "count words -o -", "convert words -", "convert - words", "complete words words -o -"],
+)
+def test_a_dash_is_not_the_name_of_a_file(run, command, tmp_path):
+    (tmp_path / "words").write_text("high 1 2\n")
+    code, out, err = run(*command.split())
+    assert (code, out, err.count("\n")) == (2, "", 1) and "write /dev/stdin, /dev/stdout, or ./-" in err
+    assert [path.name for path in tmp_path.iterdir()] == ["words"]
+    assert run("convert", "words", "./-")[0] == 0 and (tmp_path / "-" / "words.txt").read_text() == "high\n"
 
 
 def test_ctrl_c_in_a_callback_from_c():

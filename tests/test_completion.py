@@ -39,6 +39,16 @@ def test_given_words_then_new_ones(given, new, model):
     np.testing.assert_allclose(table.vectors[1500:], expected, rtol=1e-5)
 
 
+def test_the_path_of_a_model(given, new, model, tmp_path):
+    model.save(tmp_path / "model")
+    expected = pbos.complete(given, new[:9], model=model)
+    for path in (tmp_path / "model", str(tmp_path / "model")):
+        table = pbos.complete(given, new[:9], model=path)
+        assert (table.words, table.vectors.tobytes()) == (expected.words, expected.vectors.tobytes())
+    with pytest.raises(pbos.ModelError, match="no model folder at"):
+        pbos.complete(given, new[:9], model=tmp_path / "nowhere")
+
+
 def test_a_model_is_trained_if_none_is_given(given, new, model):
     expected = pbos.complete(given, new, model=model)
     for source in (given, (given.words, given.vectors), dict(zip(given.words, given.vectors, strict=True))):

@@ -221,6 +221,9 @@ def test_every_dialect(write, content, compress):
         ("the 0.054\nof 1.5e-3\nand .5\nto 0\n", [("the", 0.054), ("of", 0.0015), ("and", 0.5), ("to", 0)]),
         ("the 23135851162\n", [("the", 23135851162)]),
         ('["null", 1]\n["NaN", 2.5]\n', [("null", 1), ("NaN", 2.5)]),
+        ("rank\tword\tcount\n1\ta\t9\n2\tb\t8\n3\tc\t7\n", [("a", 9), ("b", 8), ("c", 7)]),
+        ("count\tword\n1\ta\n2\tb\n3\tc\n", [("a", 1), ("b", 2), ("c", 3)]),  # its name says so
+        ("1 a\n1 b\n2 c\n", [("a", 1), ("b", 1), ("c", 2)]),
     ],
 )
 def test_words_that_look_like_something_else(write, content, pairs):
@@ -258,6 +261,9 @@ def test_tab_comma_and_json_are_read_back(tmp_path_factory, pairs, end):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
+        ("1\ta\t9\n2\tb\t8\n3\tc\t7\n", "the first column numbers the lines; name the others"),
+        ("101,a,9\n102,b,8\n103,c,7\n", "the first column numbers the lines"),
+        ("nr\tmot\tnombre\n1\ta\t9\n2\tb\t8\n3\tc\t7\n", "the first column numbers the lines"),
         ("", "the file is empty"),
         ("\n \n", "the file is empty"),
         ("word,count\n", "line 1: expected a word and its count"),

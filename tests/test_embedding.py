@@ -138,6 +138,17 @@ def test_empty_files(inputs, model):
     assert [parquet.read_table(file).column_names for file in parts("out")] == 2 * [["word", "vector"]]
 
 
+def test_a_file_without_a_single_word(tmp_path, model):
+    for name, words in (("1", pa.array(["high"])), ("2", pa.nulls(2))):  # as pandas writes a column of None
+        parquet.write_table(pa.table({"word": words, "n": [1] * len(words)}), tmp_path / f"{name}.parquet")
+    sources = [tmp_path / "1.parquet", tmp_path / "2.parquet"]
+    result = pbos.embed_files(model, sources, tmp_path / "out", column="word", missing="null", progress=False)
+    assert (result.words, result.missing) == (3, 2)
+    first, second = (parquet.read_table(tmp_path / "out" / f"part-0000{part}.parquet") for part in (0, 1))
+    np.testing.assert_array_equal(first["vector"].to_pylist(), pbos.load(model).embed(["high"]))
+    assert second["vector"].to_pylist() == [None, None]
+
+
 def test_missing_words(inputs, model):
     parquet.write_table(pa.table({"word": ["a", None, "b", ""]}), "in/missing.parquet")
     done = embed_files(model, "in/missing.parquet", "out", missing="null")

@@ -12,7 +12,7 @@ import pytest
 
 import pbos
 from pbos import atomic
-from pbos.atomic import hidden, write_whole, write_whole_folder
+from pbos.atomic import check_target, hidden, write_whole, write_whole_folder
 from pbos.errors import FormatError, InputError, MissingExtraError
 from pbos.files import absolute, is_remote, local, names_in, read_lines
 
@@ -76,6 +76,21 @@ def test_names_that_are_none(path):
 
 
 # Writing --------------------------------------------------------------------------------------------------------------
+
+
+@posix
+def test_a_folder_that_may_not_be_written_is_found_before_the_work(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != tmp_path)  # root may write anywhere
+    (tmp_path / "open").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "open" / "new")
+    os.mkfifo(tmp_path / "pipe")
+    for path in ("open/new", "link", "open", "pipe"):
+        check_target(tmp_path / path)
+    with pytest.raises(InputError, match=r"new\.vec cannot be written: no permission to write in"):
+        check_target(tmp_path / "new.vec")
+    with pytest.raises(InputError, match="cannot be written: no permission"):
+        pbos.learn(["the cat sat"] * 9, counts=tmp_path / "counts.tsv", vectors=tmp_path / "open" / "v.vec")
+    assert not list((tmp_path / "open").iterdir())
 
 
 @posix

@@ -791,10 +791,27 @@ def test_a_port_in_use_is_one_sentence(run):
         assert run("serve", "--port", port) == (2, "", expected)
 
 
+def test_a_token_that_is_set_but_empty_lets_nobody_in(run, monkeypatch):
+    monkeypatch.setattr("pbos.server.run.run", lambda app, listener: None)
+    monkeypatch.setenv("PBOS_TOKEN", "")  # as after PBOS_TOKEN=$(a command that fails)
+    code, out, err = run("serve", "--port", 0)
+    assert (code, out, err.count("\n")) == (2, "", 1) and "the token must be" in err
+    monkeypatch.setenv("PBOS_TOKEN", "sesame")
+    assert run("serve", "--port", 0)[0] == 0
+    monkeypatch.delenv("PBOS_TOKEN")
+    assert run("serve", "--port", 0)[0] == 0
+
+
 def test_a_host_that_is_not_local_is_one_sentence(run):
     code, out, err = run("serve", "--host", "192.0.2.1", "--port", 0)  # reserved for documentation
     assert (code, out) == (2, "")
     assert err == "pbos: 192.0.2.1 is not an address of this machine; choose another with --host\n"
+
+
+def test_an_empty_host_does_not_let_in_other_machines(run, monkeypatch):
+    monkeypatch.setattr("pbos.server.run.run", lambda app, listener: None)
+    code, out, err = run("serve", "--host", "", "--port", 0)
+    assert (code, out, err.count("\n")) == (2, "", 1) and "--host is empty" in err
 
 
 def test_a_model_that_does_not_exist_is_one_sentence(run):

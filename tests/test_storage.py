@@ -278,6 +278,15 @@ def test_a_file_that_is_no_file(folder, name, kind):
     assert storage.is_model(folder) == (name != "config.json")
 
 
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors"])
+def test_an_error_of_the_system_has_the_whole_path(folder, name):
+    (folder / name).unlink()
+    (folder / name).symlink_to(name)  # a loop; unlike permissions, it stops root too
+    with pytest.raises(OSError, match="Too many levels") as error:
+        pbos.load(folder)
+    assert error.value.filename == str(folder / name)
+
+
 # -- checksums ---------------------------------------------------------------------------------------------------------
 
 

@@ -317,3 +317,11 @@ def test_tokens_as_people_write_them():
     assert letters_of("▁hello", "▁") == "hello"
     assert letters_of("▁", "▁") == "▁"
     assert not is_word("[unused1]", "##") and is_word("don't", "##") and not is_word("##er", "##")
+
+
+def test_word_vectors_from_tensors():
+    rows = torch.ones(1, 2)
+    np.testing.assert_array_equal(pbos.WordVectors(["a"], rows).vectors, [[1, 1]])
+    for tensor in (nn.Embedding(1, 2).weight, rows.bfloat16()):  # which NumPy cannot take
+        with pytest.raises(InputError, match="the vectors cannot become a NumPy array"):
+            pbos.WordVectors(["a"], tensor)

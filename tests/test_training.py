@@ -236,6 +236,10 @@ def test_limit_takes_the_first_words(real, tmp_path):
         ({"min_len": 9}, "no subword of at least 9 characters is in 1 or more training words"),
         ({"min_vector_words": 9}, "no subword of at least 1 characters is in 9 or more training words"),
         ({"preset": "pbos", "lr": 1e30}, "training diverged"),
+        ({"info": 5}, "info must be a mapping of names to plain data, as in JSON: 'int' object is not a mapping"),
+        ({"info": {"made": np.float32(1)}}, "info must be .*: Object of type float32 is not JSON serializable"),
+        ({"info": {"made": "\ud800"}}, "info must be .* surrogates not allowed"),
+        ({"info": {"training": 1}}, 'info has the name "training"'),
     ],
 )
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")

@@ -107,6 +107,7 @@ def test_a_float32_matrix_is_not_copied():
         (["a"], [[1j, 2]], "real numbers, got dtype complex128"),
         (["a", "b"], [[1e39, 0], [1, np.nan]], "word vectors: all vectors of words contain NaN or infinity"),
         (["a", ""], [[1, -np.inf], [3, 4]], "all vectors of words contain NaN or infinity"),
+        (["a"], np.ma.array([[1.0, 2.0]], mask=[[0, 1]]), "some values are masked"),
         ("ab", [[1], [2]], "expected a list of words"),
         ([1], [[1]], "not a str but int"),
     ],

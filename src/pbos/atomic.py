@@ -37,8 +37,14 @@ def check_target(path: PathLike) -> None:
         from pbos import remote
 
         remote.check_writable(path)
-    elif not real(path).parent.is_dir():
+        return
+    given, folder = local(path), real(path).parent
+    if given.is_dir() or is_standing(given):
+        return
+    if not folder.is_dir():
         raise InputError(f"{path} cannot be written: its folder does not exist")
+    if not os.access(folder, os.W_OK):
+        raise InputError(f"{path} cannot be written: no permission to write in {folder}")
 
 
 @contextmanager

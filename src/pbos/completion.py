@@ -11,7 +11,7 @@ import numpy as np
 from pbos.arrays import cosines, unit_rows
 from pbos.counts import WordCounts
 from pbos.errors import InputError, share, warn
-from pbos.model import Model
+from pbos.model import Model, load
 from pbos.text import as_words
 from pbos.training import read_vectors, train
 from pbos.vectors import WordVectors
@@ -24,7 +24,7 @@ def complete(
     words: Iterable[str],
     counts: WordCounts | Mapping[str, float] | str | PathLike[str] | None = None,
     *,
-    model: Model | None = None,
+    model: Model | str | PathLike[str] | None = None,
     min_confidence: float | None = None,
     limit: int | None = None,
     threads: int | None = None,
@@ -41,7 +41,7 @@ def complete(
         vectors: The table, as for `train`.
         words: The words that the new table should have.
         counts: Word counts for training, as for `train`.
-        model: A model trained on these vectors; None trains one.
+        model: A model trained on these vectors, or the path of one; None trains one.
         min_confidence: Leave out words whose `Model.confidence` is lower.
         limit: Train on the first N words of the table only.
         threads: The number of threads; None for one per core.
@@ -58,6 +58,8 @@ def complete(
     for name, value in {"counts": counts, "limit": limit, **training}.items():
         if model is not None and value is not None:
             raise InputError(f"{name} is for training; leave it out, or leave out the model to train one")
+    if model is not None and not isinstance(model, Model):
+        model = load(model)
     given = read_vectors(vectors, None, progress)
     listed = as_words(words)
     if "" in listed:

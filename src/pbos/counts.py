@@ -231,7 +231,7 @@ def table_rows(path: PathLike, lines: list[Line]) -> Iterator[tuple[int, str, st
         lines = lines[1:]
     else:
         header = []
-    word_at, count_at = find_columns(header, [split(text) for _, text in lines[:SAMPLE]])
+    word_at, count_at = find_columns(path, header, [split(text) for _, text in lines[:SAMPLE]])
     for line, text in lines:
         fields = split(text)
         if len(fields) <= max(word_at, count_at):  # further columns are ignored
@@ -273,10 +273,10 @@ def find_split(lines: list[str]) -> Callable[[str], list[str]]:
     return max((at_tabs, at_commas, at_spaces), key=score)
 
 
-def find_columns(header: list[str], rows: list[list[str]]) -> tuple[int, int]:
+def find_columns(path: PathLike, header: list[str], rows: list[list[str]]) -> tuple[int, int]:
     """Return the columns of words and counts: by name, or else the first two, with the counts where more numbers are.
 
-    >>> find_columns([], [["5", "the"], ["4", "1984"]])  # as uniq -c writes
+    >>> find_columns("counts.txt", [], [["5", "the"], ["4", "1984"]])  # as uniq -c writes
     (1, 0)
     """
     names = [name.strip(" \t").casefold() for name in header]
@@ -285,7 +285,21 @@ def find_columns(header: list[str], rows: list[list[str]]) -> tuple[int, int]:
     if word_at and count_at:
         return word_at[0], count_at[0]
     first, second = (sum(is_number(field) for row in rows for field in row[at : at + 1]) for at in (0, 1))
+    if first > second and is_numbered(rows):
+        raise FormatError(
+            f"{path}: the first column numbers the lines; name the others in a first line, such as rank,word,count"
+        )
     return (1, 0) if first > second else (0, 1)
+
+
+def is_numbered(rows: list[list[str]]) -> bool:
+    """Return whether the first column has the numbers of the lines or ranks, which are no counts.
+
+    >>> is_numbered([["1", "the", "50"], ["2", "of", "40"], ["3", "and", "40"]])
+    True
+    """
+    steps = {as_float(row[0]) - line for line, row in enumerate(rows)}
+    return len(rows) > 2 and len(steps) == 1
 
 
 def is_number(field: str) -> bool:

@@ -92,6 +92,8 @@ def local(path: PathLike) -> Path:
     text = os.fspath(path)
     if not text or "\0" in text:
         raise InputError(f"{text!r} is not the name of a file or folder; give another one")
+    if path == "-":
+        raise InputError("- is no file here; write /dev/stdin, /dev/stdout, or ./- for a file of this name")
     if is_remote(path):
         raise InputError(f"{url_of(path)}: this has to be a path on this machine, not a URL")
     return Path(unquote(LOCAL_URL.sub("", text, count=1)) if LOCAL_URL.match(text) else path)

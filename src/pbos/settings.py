@@ -129,8 +129,8 @@ class Preset(Spelling):
         super().__post_init__()
         if not self.lr > 0:
             raise InputError(f"lr must be above 0, got {self.lr}")
-        if self.lam != "auto" and not (isinstance(self.lam, (int, float)) and 0 < self.lam < math.inf):
-            raise InputError(f'lam must be a number above 0, or "auto", got {self.lam!r}')
+        if self.lam != "auto" and not (isinstance(self.lam, (int, float)) and 1e-30 <= self.lam <= 1e30):
+            raise InputError(f'lam must be a number from 1e-30 to 1e30, or "auto", got {self.lam!r}')  # as a float32
         for name, words in (("reliability", ("auto", "even")), ("own_share", ("fitted",))):
             value = getattr(self, name)
             if value not in words and not (isinstance(value, (int, float)) and 0 <= value <= 1):

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pbos.arrays import MAX_DIMS
-from pbos.atomic import check_target, reserve, write_whole_folder
+from pbos.atomic import check_target, errors_about, reserve, write_whole_folder
 from pbos.confidence import CURVE
 from pbos.errors import InputError, ModelError
 from pbos.files import PathLike, fetch, is_hub, is_remote, local, names_in, open_file, real, url_of
@@ -312,7 +312,8 @@ def open_regular(file: Path, folder: int | None = None) -> BinaryIO:
         flags |= getattr(os, "O_NONBLOCK", 0)
         return os.open(path, flags) if folder is None else os.open(file.name, flags, dir_fd=folder)
 
-    stream = open(file, "rb", opener=opener)
+    with errors_about(file, Path(file.name)):  # relative to the folder
+        stream = open(file, "rb", opener=opener)
     if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
         stream.close()
         raise ModelError(f"{file} is not a regular file, but a pipe or a device; {FRESH_COPY}")

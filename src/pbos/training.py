@@ -107,6 +107,7 @@ def train(
     recipe = Preset.named(preset, settings, others=inspect.signature(train).parameters)
     seed, limit = whole_number("seed", seed, 0), None if limit is None else whole_number("limit", limit, 1)
     check_choice("dtype", dtype, DTYPES)
+    check_info(info)
     most, target_device = None if memory is None else memory_size(memory), solver_device(device, recipe)
     if output is None and (most is not None or scheduler is not None):
         raise InputError(f"{'memory' if scheduler is None else 'scheduler'} needs the folder of the model; pass output")
@@ -283,6 +284,16 @@ def solver_device(device: str | None, recipe: Preset) -> Any:
     from pbos import gpu  # here, because importing PyTorch is slow
 
     return gpu.find_device(device)
+
+
+def check_info(info: Mapping[str, Any] | None) -> None:
+    """Raise InputError if no model can be saved with this, before the time for training is spent."""
+    try:
+        json.dumps({**(info or {})}, ensure_ascii=False).encode()
+    except (TypeError, ValueError) as error:
+        raise InputError(f"info must be a mapping of names to plain data, as in JSON: {error}") from None
+    if info and "training" in info:
+        raise InputError('info has the name "training", under which pbos puts its own report; choose another')
 
 
 def read_vectors(vectors: Any, limit: int | None, progress: bool | None, scratch: Path | None = None) -> WordVectors:

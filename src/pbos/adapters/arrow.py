@@ -360,6 +360,8 @@ def words_of_table(path: str | PathLike[str], column: str | None) -> Iterator[st
 def word_column(place: str | PathLike[str], schema: Any, column: str | None, hint: str = "") -> str:
     """Return the name of the column of words: the given one, or the only one with strings."""
     found = [field.name for field in schema if is_string(field.type) and column in (None, field.name)]
+    if column is not None:  # it may have no word at all
+        found += [field.name for field in schema if str(field.type) == "null" and field.name == column]
     if len(found) != 1 or schema.names.count(found[0]) != 1:
         named = "" if column is None else f' named "{column}"'
         columns = ", ".join(f"{field.name} ({field.type})" for field in schema) + hint

@@ -260,8 +260,7 @@ def complete(
         raise InputError(f"{name_of(words)}: no words found" + (f" at least {min_count} times" if text else ""))
     check_words(listed, format)
     given = pbos.WordVectors.read(vectors)
-    loaded = None if model is None else pbos.load(model)
-    table = pbos.complete(given, listed, model=loaded, min_confidence=min_confidence, limit=limit, threads=threads)
+    table = pbos.complete(given, listed, model=model, min_confidence=min_confidence, limit=limit, threads=threads)
     table.write(output, format=format)
     note(f"wrote {output}: {len(given):,} given words and {len(table) - len(given):,} new ones x {table.dims}")
     if lost := [word for word in dict.fromkeys(listed) if word not in table]:

@@ -49,6 +49,7 @@ def serve(
         raise MissingExtraError("pbos serve", "serve") from None
     from pbos.server import make_app
 
+    token = os.environ.get("PBOS_TOKEN") if token is None else token  # typer passes over one that is set but empty
     with listen(host, port) as listener:
         given = None if model is None else pbos.load(model)
         name = None if model is None else Path(model).resolve().name

@@ -51,6 +51,8 @@ class Rows(NamedTuple):
 
     def as_array(self) -> npt.NDArray[Any]:
         """Return the vectors as a matrix of real numbers."""
+        if np.ma.is_masked(self.vectors):
+            raise self.error(f"{self.source}: some values are masked; fill them in, or leave out these words")
         try:
             array = np.asarray(self.vectors)
         except ValueError:
@@ -60,6 +62,8 @@ class Rows(NamedTuple):
                 f"{self.source}, row {row + 1}: the vector has {sizes[row]} values, the first one {sizes[0]}; "
                 "all need the same length"
             ) from None
+        except (RuntimeError, TypeError) as error:  # of PyTorch: a tensor with a gradient, on a GPU, in bfloat16
+            raise self.error(f"{self.source}: the vectors cannot become a NumPy array ({error})") from None
         if array.ndim != 2 or not 1 <= array.shape[1] <= MAX_DIMS:
             raise self.error(f"{self.source}: the vectors need shape (words, dimensions), got {array.shape}")
         if array.dtype.kind not in "fiu":
