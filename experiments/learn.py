@@ -19,9 +19,9 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -209,14 +209,14 @@ def vectors(system: str, text: Text, part: str, needed: Iterable[str], cache: Pa
     file = cache / f"{text.language}-{part}-{system}.npz"
     if not file.exists():
         say(f"{text.language}: training {system} on the {part} text")
-        model = cache / f"{file.stem}.model"
-        remove(model)
-        cost = {"seconds": train_apart(system, text.path(part), model, threads), "bytes": size_of(model)}
         asked = sorted(set(needed))
-        composed, learned = embed(system, model, asked)
+        with tempfile.TemporaryDirectory(dir=cache) as folder:
+            seconds = train_apart(system, text.path(part), Path(folder, "model"), threads)
+            size = sum(made.stat().st_size for made in Path(folder).rglob("*") if made.is_file())
+            composed, learned = embed(system, Path(folder, "model"), asked)
+        cost = json.dumps({"seconds": seconds, "bytes": size})
         with write_whole(file) as stream:
-            np.savez(stream, words=np.array(asked), composed=composed, learned=learned, cost=json.dumps(cost))
-        remove(model)
+            np.savez(stream, words=np.array(asked), composed=composed, learned=learned, cost=cost)
     found = np.load(file)
     return Vectors(found["words"].tolist(), found["composed"], found["learned"], json.loads(str(found["cost"])))
 
@@ -246,19 +246,6 @@ def embed(system: str, model: Path, asked: list[str]) -> tuple[FloatMatrix, Floa
 
     loaded = pbos.load(model)
     return loaded.embed(asked), loaded.embed(asked, exact=True)
-
-
-def size_of(model: Path) -> int:
-    """Return the size of a file, or of all files in a folder."""
-    return sum(file.stat().st_size for file in ([model] if model.is_file() else model.rglob("*")) if file.is_file())
-
-
-def remove(model: Path) -> None:
-    """Remove a file or a folder, if it is there."""
-    if model.is_dir():
-        shutil.rmtree(model)
-    else:
-        model.unlink(missing_ok=True)
 
 
 class Table:

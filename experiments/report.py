@@ -76,7 +76,8 @@ words (ranks below 30,000 of GloVe's 200,000); "middle": up to 50 % (100,000); "
 of the table, if it has any, or ranks.""",
     "real-confidence": """How well `model.confidence(words)` predicts the cosine of the same hidden words, none of which
 were used to fit it: Spearman's ρ with the true cosine [95 % interval]; the mean and the largest difference between
-expected and true cosine over tenths of the words; expected/true by tenths, from the least confidence up.""",
+expected and true cosine over tenths of the words; expected/true by tenths, from the least confidence up.
+[Trust](../docs/trust.md) draws it.""",
     "real-unseen": """Every model is trained on the same words: the first 200,000 of GloVe (100 dimensions) without all
 words of the benchmarks and 4,000 other words. Cosine of these 4,000, frequent to rare as above; then ρ × 100 on the
 benchmarks, whose words are all unseen. The neural models of characters are our own, in
@@ -544,7 +545,6 @@ def draw_all(found: dict[Row, list[Result]], losses: dict[str, list[float]], fol
         draw_similarity(found, folder / "similarity.png"),
         draw_sizes(found, folder / "size.png"),
         draw_losses(losses, folder / "similarity-losses.png"),
-        draw_confidence(found, folder / "real-heldout-confidence.png"),
     ]
 
 
@@ -620,22 +620,6 @@ def draw_losses(losses: dict[str, list[float]], file: Path) -> Path:
     axes.grid(alpha=0.3)
     if losses:
         axes.legend(fontsize="small")
-    return save(figure, file)
-
-
-def draw_confidence(found: dict[Row, list[Result]], file: Path) -> Path:
-    """Draw the reliability diagram: true against expected cosine, by tenths of the hidden words."""
-    figure, axes = pyplot.subplots(figsize=(5, 5), layout="constrained")
-    axes.plot([0, 1], [0, 1], color="gray", linewidth=0.8, label="as expected")
-    for row, results in found.items():
-        for result in results:
-            if row.table == "real-heldout" and "tenths" in result.details:
-                axes.plot(*zip(*result.details["tenths"], strict=True), "-o", label=result.dataset, markersize=4)
-    axes.set(
-        xlabel="expected cosine, model.confidence", ylabel="true cosine", title="Hidden words, by tenths of confidence"
-    )
-    axes.grid(alpha=0.3)
-    axes.legend(fontsize="small")
     return save(figure, file)
 
 

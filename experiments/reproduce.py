@@ -18,9 +18,10 @@ import numpy as np
 import pbos
 from experiments import data as files
 from experiments import tasks
-from experiments.baselines import FastText, NearestSpelling, UnitLength
+from experiments.baselines import FastText, NearestSpelling
 from experiments.hashing import train_hashed
 from experiments.rows import Row
+from pbos.arrays import unit_rows
 from pbos.counts import WordCounts
 from pbos.errors import InputError
 from pbos.evaluation import datasets, words
@@ -362,8 +363,8 @@ class Runner:
         if made is not None:
             from experiments import neural  # slow to import
 
-            found = words.Targets(WordVectors(*neural.read_vectors(made)))
-            return UnitLength(found) if row.model == "kvq" else found
+            asked, found = neural.read_vectors(made)  # the lengths of KVQ-FH's vectors mean nothing
+            return words.Targets(WordVectors(asked, unit_rows(found) if row.model == "kvq" else found))
         if row.model == "targets":
             return words.Targets(vectors)
         if row.model == "nearest":
