@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from numbers import Real
 from os import PathLike
@@ -187,7 +187,9 @@ def fit(examples: Examples, run: Run) -> Result:
     codes = encode(words, recipe).kept("codes", run.work)
     targets = run.work.step("targets", lambda: {"targets": examples.targets(run.work)})["targets"]
     with progress_bar("counting subwords", None, progress):
-        index = kept_index(run.work, "counted", lambda: make_index(counted_words(table, words, recipe), codes, run))
+        index = index_of(
+            run.work.step("counted", lambda: index_tensors(make_index(counted_words(table, words, recipe), codes, run)))
+        )
         system = make_system(index, words, codes, targets, table.of_words(words), run)
     if recipe.max_vectors is not None and system.weights.n_columns > recipe.max_vectors:
         with progress_bar("selecting subwords", None, progress), one_blas_thread():
@@ -256,11 +258,6 @@ def stored(vectors: FloatMatrix, dtype: str, recipe: Preset) -> tuple[SubwordVec
     # PBoS-n sums unit vectors; stored as such, they are summed like all others.
     values = SubwordVectors.of(unit_rows(vectors, NO_NORM) if recipe.unit_length else vectors)
     return values.astype(dtype), values.lengths
-
-
-def kept_index(work: Workspace, name: str, make: Callable[[], SubwordIndex]) -> SubwordIndex:
-    """Return an index that is made now, or was made in an earlier call."""
-    return index_of(work.step(name, lambda: index_tensors(make())))
 
 
 class Counted(NamedTuple):
