@@ -198,9 +198,9 @@ class Runs:
 
     def compact(self, pool: Pool) -> None:
         """Merge runs of the same size that follow each other, as soon as there are `FAN_IN`."""
-        size, wide = 1, FAN_IN
+        size = 1
         while some := [path for path in self.paths() if length(path) >= size]:
-            groups: dict[Path, list[Path]] = {}
+            wide, groups = size * FAN_IN, dict[Path, list[Path]]()
             for path in some:
                 start = span_of(path)[0] // wide * wide
                 if length(path) == size:
@@ -209,7 +209,7 @@ class Runs:
             self.merge(groups, pool)
             for path in itertools.chain.from_iterable(groups.values()):
                 remove(path)
-            size, wide = wide, wide * FAN_IN
+            size = wide
 
     def merge(self, groups: dict[Path, list[Path]], pool: Pool) -> None:
         """Merge groups of runs into one each; if there are few, with several threads."""
