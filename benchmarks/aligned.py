@@ -14,7 +14,7 @@ import argparse
 import random
 
 import numpy as np
-from inputs import DATA
+from measure import DATA
 
 import pbos
 from pbos.arrays import unit_rows

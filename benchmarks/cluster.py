@@ -20,8 +20,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from memory import make_table
-from scale import CACHE, read_words
+from measure import CACHE
+from scale import make_table, read_words
 
 FIGURE = Path(__file__).resolve().parents[1] / "docs" / "pictures" / "tasks.png"
 WORKERS, TIMES = os.cpu_count() or 2, 2
@@ -96,11 +96,7 @@ def main() -> None:
     if not text.exists():
         make_text(text)
     _, unseen = read_words(1_000_000)
-    tables = {}
-    for n_words in (30_000, 100_000):
-        tables[n_words] = CACHE / f"table-{n_words}-300"
-        if not tables[n_words].exists():
-            make_table(tables[n_words], n_words, 300)
+    tables = {n_words: make_table(n_words, 300) for n_words in (30_000, 100_000)}
     options = {"n_workers": WORKERS, "threads_per_worker": 1, "dashboard_address": "127.0.0.1:0"}
     scratch = tempfile.TemporaryDirectory(dir=CACHE)
     with scratch as place, LocalCluster(**options) as cluster, Client(cluster) as client:

@@ -6,19 +6,17 @@ import functools
 import gzip
 import hashlib
 import json
-import os
 import random
 import shutil
 from pathlib import Path
 
 import measure
+from measure import CACHE, DATA
 
 import pbos
 from pbos.evaluation import datasets
 from pbos.evaluation.words import heldout, similarity
 
-DATA = Path(os.environ.get("PBOS_DATA") or Path(__file__).resolve().parents[2] / "shared" / "data")
-CACHE = Path(__file__).parent / ".cache"
 N_UNSEEN = 20_000
 MIN_LETTERS = 10  # the 20,000 most frequent words of this length have 11.6 letters on average
 N_HELDOUT = 2_000

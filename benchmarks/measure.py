@@ -9,7 +9,10 @@ import os
 import sys
 import time
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 
+DATA = Path(os.environ.get("PBOS_DATA") or Path(__file__).resolve().parents[2] / "shared" / "data")
+CACHE = Path(__file__).resolve().parent / ".cache"
 ROUNDS = 5
 HEADER = "| question | ours | peer | ratio | target | quality, ours / peer |\n|---|---|---|---|---|---|"
 

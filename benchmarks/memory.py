@@ -16,10 +16,10 @@ import time
 from pathlib import Path
 
 import numpy as np
-from scale import CACHE, make_words
+from measure import CACHE
+from scale import make_table
 
 FIGURE = Path(__file__).resolve().parents[1] / "docs" / "pictures" / "memory.png"
-ROWS = 1 << 16  # made at a time
 STEP = 0.25  # seconds between samples
 STAGES = {  # by the names of the newest files
     "counted": "count subwords",
@@ -35,24 +35,6 @@ STAGES = {  # by the names of the newest files
     "own": "solve dimensions",
     "vectors": "solve dimensions",
 }
-
-
-def make_table(folder: Path, n_words: int, dims: int) -> None:
-    """Write words and vectors, half of them determined by the first and last three letters, a few rows at a time."""
-    folder.mkdir(parents=True)
-    words, random = make_words(n_words), np.random.default_rng(0)
-    (folder / "words.txt").write_text("".join(f"{word}\n" for word in words), encoding="ascii")
-    vectors = np.lib.format.open_memmap(folder / "vectors.npy", "w+", np.float32, (n_words, dims))
-    ends = []
-    for part in (slice(None, 3), slice(-3, None)):
-        pieces, numbers = np.unique([word[part] for word in words], return_inverse=True)
-        ends.append((random.standard_normal((pieces.size, dims), np.float32), numbers))
-    for first in range(0, n_words, ROWS):
-        some = slice(first, min(first + ROWS, n_words))
-        rows = random.standard_normal((some.stop - some.start, dims), np.float32) * np.float32(np.sqrt(2))
-        for own, numbers in ends:
-            rows += own[numbers[some]]
-        vectors[some] = rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
 def allocated() -> float:
@@ -126,9 +108,7 @@ def main() -> None:
     parser.add_argument("dims", type=int)
     parser.add_argument("memory")
     options = parser.parse_args()
-    table, model = CACHE / f"table-{options.words}-{options.dims}", CACHE / "model-within-memory"
-    if not table.exists():
-        make_table(table, options.words, options.dims)
+    table, model = make_table(options.words, options.dims), CACHE / "model-within-memory"
     samples: list[dict] = []
     result = train(table, model, options.memory, samples)
     size = sum(path.stat().st_size for path in model.iterdir())

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import time
-from pathlib import Path
 
 import similarity
+from measure import DATA
 
 import pbos
-
-DATA = Path(os.environ.get("PBOS_DATA") or Path(__file__).resolve().parents[2] / "shared" / "data")
 
 
 def main() -> None:

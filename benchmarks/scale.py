@@ -13,24 +13,21 @@ machine.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import itertools
 import json
 import os
-import resource
 import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+from measure import CACHE, DATA
 
-HERE = Path(__file__).resolve().parent
-DATA = Path(os.environ.get("PBOS_DATA") or HERE.parents[1] / "shared" / "data")
-CACHE = HERE / ".cache"
 RESULTS = CACHE / "scale.jsonl"
-FIGURE = HERE.parent / "docs" / "scale.png"
+FIGURE = Path(__file__).resolve().parents[1] / "docs" / "scale.png"
 
 POINTS = {
     "words": [10_000, 30_000, 100_000, 300_000, 1_000_000, 3_000_000],
@@ -45,6 +42,7 @@ LAM = 0.001
 ORDER = 4  # of the Markov chain: letters of context
 LETTERS = 27  # with the word boundary
 LONGEST = 40  # letters in a word
+ROWS = 1 << 16  # vectors made at a time
 
 
 # -- words and vectors -------------------------------------------------------------------------------------------------
@@ -64,9 +62,11 @@ def make_words(n_words: int) -> list[str]:
     Probable words come first, as in a frequency list, so the counts that `train` derives from ranks follow Zipf's law.
     The chain generates too many long words, so words are accepted at a rate per length that gives the real lengths.
     """
-    random, chances, real = np.random.default_rng(0), transitions(real_words()), real_lengths()
+    real = real_words()
+    random, chances = np.random.default_rng(0), transitions(real)
+    wanted = np.bincount([min(len(word), LONGEST) for word in real], minlength=LONGEST + 1)
     made = np.bincount([len(word) for word in draw(chances, 1_000_000, random)], minlength=LONGEST + 1)
-    keep = np.divide(real, made, out=np.zeros(LONGEST + 1), where=made > 1000)
+    keep = np.divide(wanted, made, out=np.zeros(LONGEST + 1), where=made > 1000)
     keep /= keep.max()
     words: dict[str, None] = {}
     while len(words) < n_words:
@@ -74,11 +74,6 @@ def make_words(n_words: int) -> list[str]:
         lengths = np.fromiter(map(len, drawn), np.int64, len(drawn))
         words.update(dict.fromkeys(itertools.compress(drawn, random.random(len(drawn)) < keep[lengths])))
     return list(itertools.islice(words, n_words))
-
-
-def real_lengths() -> np.ndarray:
-    """Return how many real words there are of each length."""
-    return np.bincount([min(len(word), LONGEST) for word in real_words()], minlength=LONGEST + 1)
 
 
 def transitions(words: list[str]) -> np.ndarray:
@@ -117,18 +112,32 @@ def read_words(n_words: int, kind: str = "synthetic") -> tuple[list[str], list[s
     return words[:n_words], words[n_words:]
 
 
-def make_vectors(words: list[str], dims: int) -> np.ndarray:
-    """Return unit vectors, half determined by the first and last three letters of each word and half random."""
+def make_vectors(words: list[str], dims: int) -> Iterator[np.ndarray]:
+    """Yield unit vectors, some at a time, half determined by the first and last three letters, half random."""
     random = np.random.default_rng(0)
-    vectors = random.standard_normal((len(words), dims), np.float32)
-    vectors *= np.float32(np.sqrt(2))
+    ends = []
     for part in (slice(None, 3), slice(-3, None)):
         pieces, numbers = np.unique([word[part] for word in words], return_inverse=True)
-        own = random.standard_normal((pieces.size, dims), np.float32)
-        for first in range(0, len(words), 1 << 16):
-            vectors[first : first + (1 << 16)] += own[numbers[first : first + (1 << 16)]]
-    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    return vectors
+        ends.append((random.standard_normal((pieces.size, dims), np.float32), numbers))
+    for first in range(0, len(words), ROWS):
+        some = slice(first, min(first + ROWS, len(words)))
+        rows = random.standard_normal((some.stop - some.start, dims), np.float32) * np.float32(np.sqrt(2))
+        for own, numbers in ends:
+            rows += own[numbers[some]]
+        yield rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+def make_table(n_words: int, dims: int) -> Path:
+    """Return a folder of synthetic words and vectors, which is written a few rows at a time if it is not there."""
+    folder = CACHE / f"table-{n_words}-{dims}"
+    if not folder.exists():
+        folder.mkdir(parents=True)
+        words = make_words(n_words)
+        (folder / "words.txt").write_text("".join(f"{word}\n" for word in words), encoding="ascii")
+        vectors = np.lib.format.open_memmap(folder / "vectors.npy", "w+", np.float32, (n_words, dims))
+        for number, rows in enumerate(make_vectors(words, dims)):
+            vectors[number * ROWS : number * ROWS + len(rows)] = rows
+    return folder
 
 
 # -- one point, in its own process -------------------------------------------------------------------------------------
@@ -177,22 +186,23 @@ class Steps:
 
 
 def best(function, max_seconds: float = 10.0, times: int = 7) -> dict[str, float]:
-    """Return the best times of several runs; fewer runs if they take long."""
+    """Return the best times of several runs, and the peak memory; fewer runs if they take long."""
+    memory_peak()
     runs: list[dict[str, float]] = []
     while len(runs) < times and sum(run["seconds"] for run in runs) < max_seconds:
         clock = Clock()
         function()
         runs.append(clock.read())
-    return {key: min(run[key] for run in runs) for key in runs[0]}
+    return {key: min(run[key] for run in runs) for key in runs[0]} | {"gib": memory_peak()}
 
 
-def training(words: int, dims: int, threads: int | None, kind: str, model: str) -> dict:
+def training(words: int, dims: int, threads: int | None, kind: str, model: str) -> dict[str, dict]:
     """Measure training, step by step, and save the model."""
     import pbos
     from pbos import solvers, training
 
     given, _ = read_words(words, kind)
-    vectors = make_vectors(given, dims)
+    vectors = np.concatenate(list(make_vectors(given, dims)))
 
     def train(n_words: int) -> pbos.Model:
         pair = given[:n_words], vectors[:n_words]
@@ -200,13 +210,10 @@ def training(words: int, dims: int, threads: int | None, kind: str, model: str) 
 
     train(500)  # loads the kernels
     steps = Steps()
-    for owner, name, label in (
-        (training, "make_index", "index"),
-        (training, "make_system", "weights"),
-        (solvers.Ridge, "__init__", "equations"),
-        (solvers.Ridge, "solve", "solver"),
-    ):
-        steps.watch(owner, name, label)
+    steps.watch(training, "make_index", "index")
+    steps.watch(training, "make_system", "weights")
+    steps.watch(solvers.Ridge, "__init__", "equations")
+    steps.watch(solvers.Ridge, "solve", "solver")
     sizes: list[int] = []  # numbers of weights
     solve = training.solve
 
@@ -215,18 +222,16 @@ def training(words: int, dims: int, threads: int | None, kind: str, model: str) 
         return solve(system, *arguments)
 
     training.solve = counted
-    memory_peak()
-    before = memory_peak()
     made: list[pbos.Model] = []
 
     def run() -> None:
         made.clear()
         made.append(train(words))
 
-    result = {
-        **best(run, times=3),
-        "gib": max(steps.peak, memory_peak()),
-        "gib_before": before,
+    found = best(run, times=3)
+    made[0].save(model)
+    facts = {
+        "gib": max(steps.peak, found["gib"]),
         "steps": steps.steps,  # of the last run
         "spans": sum((len(word) + 2) * (len(word) + 3) // 2 for word in given),  # with boundary marks
         "weights": sizes[-1],
@@ -234,21 +239,17 @@ def training(words: int, dims: int, threads: int | None, kind: str, model: str) 
         "columns": len(made[0].subword_vectors),
         "iterations": made[0].info["training"]["iterations"],
     }
-    made[0].save(model)
-    return result
+    return {"train": found | facts}
 
 
-def embedding(words: int, dims: int, threads: int | None, kind: str, model: str) -> dict:
+def embedding(words: int, dims: int, threads: int | None, kind: str, model: str) -> dict[str, dict]:
     """Measure embedding unseen words with a saved model."""
     import pbos
 
     _, unseen = read_words(words, kind)
     loaded = pbos.load(model)
     loaded.embed(unseen[:500], threads=threads)
-    memory_peak()
-    before = memory_peak()
-    seconds = best(lambda: loaded.embed(unseen, threads=threads))
-    return {**seconds, "gib": memory_peak(), "gib_before": before, "words": len(unseen)}
+    return {"embed": best(lambda: loaded.embed(unseen, threads=threads))}
 
 
 def long_words(letters: int) -> dict[str, dict]:
@@ -257,61 +258,39 @@ def long_words(letters: int) -> dict[str, dict]:
 
     model = pbos.load()
     text = "".join(read_words(max(letters, 100))[1])
+    word, calls = (text * (letters // len(text) + 1))[:letters], max(10_000 // letters, 1)
     results = {}
-    word = (text * (letters // len(text) + 1))[:letters]
     for name, function in {"embed": model.__getitem__, "segment": model.segment}.items():
         function(word)
-        memory_peak()
-        before = memory_peak()
-        calls = max(10_000 // letters, 1)
-        seconds = best(lambda calls=calls, function=function: [function(word) for _ in range(calls)], 3.0)
-        seconds = {key: value / calls for key, value in seconds.items()}
-        results[name] = {**seconds, "gib": memory_peak(), "gib_before": before}
+        found = best(lambda function=function: [function(word) for _ in range(calls)], 3.0)
+        results[name] = {key: value if key == "gib" else value / calls for key, value in found.items()}
     return results
 
 
 # -- all points --------------------------------------------------------------------------------------------------------
 
 
-def settings(curve: str, x: int) -> dict:
-    """Return the training settings of a point."""
-    point = {"words": WORDS, "dims": DIMS, "threads": None, "kind": "real" if curve == "real words" else "synthetic"}
-    if curve == "threads":
-        point["dims"] = THREADS_DIMS
-    return point | {curve.removeprefix("real "): x}
-
-
-def run_point(curve: str, x: int, most_gib: float) -> list[dict]:
+def run_point(curve: str, x: int) -> list[dict]:
     """Run the processes of a point; return one result per step."""
     if curve == "letters":
-        found = in_process({"function": "long_words", "letters": x}, most_gib)
-        return [{"curve": curve, "x": x, "step": step, **one} for step, one in found.items()]
-    model = str(CACHE / f"model-{curve.replace(' ', '-')}-{x}")
-    results = []
-    steps = [("train", "training"), ("embed", "embedding")]
-    for step, function in steps[:1] if curve == "real words" else steps:  # no unseen real words are left to embed
-        found = in_process({"function": function, **settings(curve, x), "model": model}, most_gib)
-        results.append({"curve": curve, "x": x, "step": step, **found})
-        if "failed" in found:
-            break
-    shutil.rmtree(model, ignore_errors=True)
-    return results
+        found = in_process("long_words", letters=x)
+    else:
+        model = CACHE / f"model-{curve.replace(' ', '-')}-{x}"
+        point = {"words": WORDS, "dims": THREADS_DIMS if curve == "threads" else DIMS, "threads": None}
+        point |= {curve.removeprefix("real "): x, "model": str(model)}
+        point["kind"] = "real" if curve == "real words" else "synthetic"
+        found = in_process("training", **point)
+        if curve != "real words":  # no unseen real words are left to embed
+            found |= in_process("embedding", **point)
+        shutil.rmtree(model)
+    return [{"curve": curve, "x": x, "step": step, **one} for step, one in found.items()]
 
 
-def in_process(task: dict, most_gib: float) -> dict:
-    """Run a task in a new process; return its result, or its error as "failed"."""
-    command = [sys.executable, __file__, "--task", json.dumps(task), "--most-gib", str(most_gib)]
-    process = subprocess.run(command, capture_output=True, text=True)
-    if process.returncode:
-        return {"failed": (process.stderr.strip() or f"exit status {process.returncode}")[-2000:]}
-    return json.loads(process.stdout.splitlines()[-1])
-
-
-def run_task(task: dict, most_gib: float) -> None:
-    """Run one step in this process, with limited memory; exceeding the limit fails with a traceback."""
-    resource.setrlimit(resource.RLIMIT_DATA, (int(most_gib * 2**30),) * 2)
-    function = {"training": training, "embedding": embedding, "long_words": long_words}[task.pop("function")]
-    print(json.dumps(function(**task)))
+def in_process(function: str, **arguments) -> dict[str, dict]:
+    """Call a function of this file in a new process; return its result."""
+    command = [sys.executable, __file__, "--task", json.dumps([function, arguments])]
+    output = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
+    return json.loads(output.splitlines()[-1])
 
 
 def read_results() -> list[dict]:
@@ -321,9 +300,17 @@ def read_results() -> list[dict]:
     return sorted(results.values(), key=lambda one: one["x"])
 
 
-def slope(points: list[dict], x: str, y: str) -> float:
-    """Return the fitted exponent: the slope of the regression line in log-log space."""
-    return float(np.polyfit(np.log([one[x] for one in points]), np.log([one[y] for one in points]), 1)[0])
+def curves_of(results: list[dict]) -> dict[tuple[str, str], list[dict]]:
+    """Return the points by curve and step."""
+    kinds = itertools.product(POINTS, ("train", "embed", "segment"))
+    curves = {kind: [one for one in results if (one["curve"], one["step"]) == kind] for kind in kinds}
+    return {kind: points for kind, points in curves.items() if points}
+
+
+def exponents(points: list[dict], x: str, y: str) -> str:
+    """Return the slopes of the regression lines in log-log space: of all points, and of the last three."""
+    fits = [np.polyfit(*(np.log([one[key] for one in some]) for key in (x, y)), 1)[0] for some in (points, points[-3:])]
+    return f"{fits[0]:.2f} ({fits[1]:.2f})"
 
 
 def time_key(curve: str) -> str:
@@ -331,70 +318,39 @@ def time_key(curve: str) -> str:
     return "seconds" if curve == "threads" else "cpu"
 
 
-def curves_of(results: list[dict]) -> dict[tuple[str, str], list[dict]]:
-    """Return the successful points, by curve and step."""
-    curves: dict[tuple[str, str], list[dict]] = {}
-    for curve in POINTS:
-        for step in ("train", "embed", "segment"):
-            points = [one for one in results if (one["curve"], one["step"]) == (curve, step) and "failed" not in one]
-            if points:
-                curves[curve, step] = points
-    return curves
-
-
-def row(*cells) -> str:
-    """Return a row of a Markdown table."""
-    return "| " + " | ".join(map(str, cells)) + " |"
+def table(*rows: list) -> list[str]:
+    """Return the lines of a Markdown table, of which the first row has the heads."""
+    lines = ["| " + " | ".join(map(str, cells)) + " |" for cells in rows]
+    return [lines[0], "|" + "---|" * len(rows[0]), *lines[1:]]
 
 
 def tables(results: list[dict]) -> str:
     """Return the results as Markdown: a table of exponents, then one of training by number of words."""
     curves = curves_of(results)
-    heads = (
-        "variable",
-        "step",
-        "first point",
-        "last point",
-        "time exponent (last three)",
-        "memory exponent (last three)",
-    )
-    lines = [row(*heads), row(*["---"] * len(heads))]
+    rows = [["against", "step", "first point", "last point", "exponent of time (last three)", "of memory (last three)"]]
     for (curve, step), points in curves.items():
         key = time_key(curve)
         ends = [f"{one['x']:,}: {time_of(one[key])}, {one['gib']:.2f} GiB" for one in (points[0], points[-1])]
         if len(points) > 1:
-            fits = [f"{slope(points, 'x', y):.2f} ({slope(points[-3:], 'x', y):.2f})" for y in (key, "gib")]
-            lines.append(row(curve, step, *ends, *fits))
+            rows.append([curve, step, *ends, *(exponents(points, "x", y) for y in (key, "gib"))])
     points = curves.get(("words", "train"), [])
     if len(points) > 1:  # words have more weights in a longer list, because they share more subwords
-        fits = [f"{slope(points, 'weights', y):.2f} ({slope(points[-3:], 'weights', y):.2f})" for y in ("cpu", "gib")]
         ends = [f"{one['weights']:,}" for one in (points[0], points[-1])]
-        lines.append(row("weights", "train", *ends, *fits))
+        rows.append(
+            ["weights of the words", "train", *ends, *(exponents(points, "weights", y) for y in ("cpu", "gib"))]
+        )
     steps = "index", "weights", "equations", "solver"
-    heads = (
-        "training",
-        "spans per word",
-        "weights per word",
-        "iterations",
-        "time",
-        "µs per weight",
-        *steps,
-        "peak memory",
-        "subwords",
-        "vectors",
-    )
-    lines += ["", row(*heads), row(*["---"] * len(heads))]
-    for one in curves.get(("words", "train"), []) + curves.get(("real words", "train"), []):
+    heads = ["training", "spans per word", "weights per word", "iterations", "time", "µs per weight", *steps]
+    body = [[*heads, "peak memory", "subwords", "vectors"]]
+    for one in points + curves.get(("real words", "train"), []):
         name = f"{one['x']:,}" + (" real" if one["curve"] == "real words" else "")
         parts = [f"{one['steps'][step]['cpu']:.3g} s, {one['steps'][step]['gib']:.2f} GiB" for step in steps]
         work = f"{one['spans'] / one['x']:.1f}", f"{one['weights'] / one['x']:.1f}", one["iterations"]
         times = time_of(one["cpu"]), f"{1e6 * one['cpu'] / one['weights']:.2f}"
-        sizes = f"{one['gib']:.2f} GiB", f"{one['subwords']:,}", f"{one['columns']:,}"
-        lines.append(row(name, *work, *times, *parts, *sizes))
-    for one in results:
-        if "failed" in one:
-            lines.append(f"\nFailed: {one['curve']} {one['x']:,}, {one['step']}: {one['failed'].splitlines()[-1]}")
-    return "\n".join(lines)
+        body.append(
+            [name, *work, *times, *parts, f"{one['gib']:.2f} GiB", f"{one['subwords']:,}", f"{one['columns']:,}"]
+        )
+    return "\n".join([*table(*rows), "", *table(*body)])
 
 
 def time_of(seconds: float) -> str:
@@ -407,18 +363,11 @@ def time_of(seconds: float) -> str:
     return f"{seconds / size:.3g} {unit}"
 
 
-def draw_ideal(panel, x: np.ndarray, y: list[float], ideal: int) -> None:
-    """Draw a dashed line with the ideal slope through the largest point."""
-    at = int(np.argmax(y))
-    panel.plot(x, y[at] * (x / x[at]) ** ideal, "--", color="0.6", zorder=0)
-
-
 def draw_figure(results: list[dict]) -> None:
-    """Draw two panels per curve: time above, memory below."""
+    """Draw two panels per curve: time above, memory below; dashed lines are proportional to the largest point."""
     import matplotlib
 
     matplotlib.use("Agg")
-    import matplotlib.lines
     import matplotlib.pyplot as plt
 
     curves = curves_of(results)
@@ -433,17 +382,18 @@ def draw_figure(results: list[dict]) -> None:
         "letters": "letters of one word",
         "threads": f"threads ({WORDS:,} words x {THREADS_DIMS})",
     }
+    dashed = {"linestyle": "--", "color": "0.6"}
     plt.rcParams.update({"font.size": 11, "axes.spines.top": False, "axes.spines.right": False})
     figure, axes = plt.subplots(2, len(labels), figsize=(14, 6.4), sharex="col")
     for (curve, label), (times, memories) in zip(labels.items(), axes.T, strict=True):
         for panel, key in ((times, time_key(curve)), (memories, "gib")):
             for step, look in looks.items():
                 points = curves.get((curve, step), [])
-                if points:
-                    x, y = ([one[what] for one in points] for what in ("x", key))
-                    panel.plot(x, y, linewidth=2, markersize=6, **look)
-                    if key != "gib" or (curve, step) == ("words", "train"):
-                        draw_ideal(panel, np.array(x), y, -1 if curve == "threads" else 1)
+                x, y = (np.array([one[what] for one in points]) for what in ("x", key))
+                panel.plot(x, y, linewidth=2, markersize=6, **look)
+                if points and (key != "gib" or (curve, step) == ("words", "train")):
+                    largest = int(np.argmax(y))
+                    panel.plot(x, y[largest] * (x / x[largest]) ** (-1.0 if curve == "threads" else 1.0), **dashed)
             panel.set(xscale="log", yscale="log")
             panel.grid(True, color="0.9", linewidth=0.8)
             if curve in ("dims", "threads"):
@@ -453,53 +403,38 @@ def draw_figure(results: list[dict]) -> None:
         memories.set(xlabel=label, ylabel="peak memory (GiB)", ylim=(0.1, 20))
         memories.set_yticks([0.1, 0.3, 1, 3, 10], ["0.1", "0.3", "1", "3", "10"])
         memories.minorticks_off()
-    lines = [matplotlib.lines.Line2D([], [], linewidth=2, **look) for look in looks.values()]
-    lines.append(matplotlib.lines.Line2D([], [], linestyle="--", color="0.6", label="proportional"))
+    lines = [plt.Line2D([], [], linewidth=2, **look) for look in looks.values()]
+    lines.append(plt.Line2D([], [], label="proportional", **dashed))
     figure.legend(handles=lines, loc="upper center", ncols=len(lines), frameon=False)
     figure.tight_layout(rect=(0, 0, 1, 0.95))
-    FIGURE.parent.mkdir(exist_ok=True)
     figure.savefig(FIGURE, dpi=110)
 
 
 def main() -> None:
+    """Measure what is not there, then print the tables and draw the figure; or do the task of a process."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--points", nargs="*", default=list(POINTS), metavar="CURVE", help=f"of: {', '.join(POINTS)}")
     parser.add_argument("--most", type=int, default=10**9, help="skip points above this number")
-    parser.add_argument("--most-gib", type=float, default=18.0, help="memory limit of each process, in GiB")
     parser.add_argument("--task", type=json.loads, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.task:
-        run_task(options.task, options.most_gib)
+        function, arguments = options.task
+        print(json.dumps(globals()[function](**arguments)))
         return
     CACHE.mkdir(exist_ok=True)
     if options.points and not (CACHE / "words.txt").exists():
         words = make_words(2 * max(POINTS["words"]))
         (CACHE / "words.txt").write_text("".join(f"{word}\n" for word in words), encoding="ascii")
-        show_lengths(words)
     done = {(one["curve"], one["x"]) for one in read_results()}
     for curve in options.points:
         for x in POINTS[curve]:
-            if (curve, x) in done or x > options.most:
-                continue
-            for result in run_point(curve, x, options.most_gib):
-                print(json.dumps(result), flush=True)
-                with RESULTS.open("a", encoding="utf-8") as file:
-                    file.write(json.dumps(result) + "\n")
-    results = read_results()
-    print("\n" + tables(results))
-    with contextlib.suppress(ImportError):  # the table does not need Matplotlib
-        draw_figure(results)
-
-
-def show_lengths(words: list[str]) -> None:
-    """Print the lengths of synthetic and of real words."""
-    real = real_words()
-    print("| words | mean length | real words | length quantiles 5, 25, 50, 75, 95 % | real words |\n|" + "---|" * 5)
-    for n_words in (10_000, 100_000, 300_000, 3_000_000):
-        columns = [[len(word) for word in some[:n_words]] for some in (words, real) if len(some) >= n_words]
-        means = [f"{np.mean(lengths):.2f}" for lengths in columns] + [""] * (2 - len(columns))
-        shares = [" ".join(f"{x:.0f}" for x in np.percentile(lengths, (5, 25, 50, 75, 95))) for lengths in columns]
-        print(f"| {n_words:,} | " + " | ".join([*means, *shares, *[""] * (2 - len(columns))]) + " |", flush=True)
+            if (curve, x) not in done and x <= options.most:
+                for result in run_point(curve, x):
+                    print(json.dumps(result), flush=True)
+                    with RESULTS.open("a", encoding="utf-8") as file:
+                        file.write(json.dumps(result) + "\n")
+    print("\n" + tables(read_results()))
+    draw_figure(read_results())
 
 
 if __name__ == "__main__":

@@ -7,18 +7,15 @@ scikit-learn gets the same features as a dense float64 matrix and runs L-BFGS un
 
 from __future__ import annotations
 
-import os
 import sys
 import time
-from pathlib import Path
 
 import numpy as np
+from measure import DATA
 
 import pbos
 from pbos.evaluation import datasets
 from pbos.evaluation.tagging import Windows, contexts, flatten, tagging, vector_table
-
-DATA = Path(os.environ.get("PBOS_DATA") or Path(__file__).resolve().parents[2] / "shared" / "data")
 
 
 def main(languages: list[str], with_sklearn: bool) -> None:

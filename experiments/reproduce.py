@@ -18,17 +18,16 @@ import numpy as np
 import pbos
 from experiments import data as files
 from experiments import tasks
-from experiments.baselines import FastText, NearestSpelling, UnitLength
+from experiments.baselines import FastText, NearestSpelling
 from experiments.hashing import train_hashed
-from experiments.polyglot import read_polyglot
 from experiments.rows import Row
+from pbos.arrays import unit_rows
 from pbos.atomic import write_whole
 from pbos.counts import WordCounts
 from pbos.errors import InputError
 from pbos.evaluation import datasets, words
 from pbos.evaluation.results import MIN_ITEMS, Embedder, Result, Score
 from pbos.evaluation.tagging import tagging
-from pbos.files import open_bytes
 from pbos.model import Model
 from pbos.settings import PRESETS
 from pbos.vectors import WordVectors
@@ -62,15 +61,13 @@ class Runner:
     Attributes:
         data: The data folder.
         cache: The folder of trained models and results.
-        originals: A file with the paper's own vectors, to use instead of the rows' targets.
-        device: Where to train KVQ-FH: cpu or cuda.
+        originals: A file or folder with the paper's own vectors, to use instead of the rows' targets.
     """
 
-    def __init__(self, data: Path, cache: Path, *, originals: Path | None = None, device: str = "cpu") -> None:
+    def __init__(self, data: Path, cache: Path, *, originals: Path | None = None) -> None:
         self.data = data
         self.cache = cache
         self.originals = originals
-        self.device = device
         for folder in ("models", "results"):
             (cache / folder).mkdir(parents=True, exist_ok=True)
 
@@ -211,11 +208,6 @@ class Runner:
         numbers = {"MB": sizes["bytes"] / 1e6, "MB as float32": as_float32 / 1e6, "vectors": n_vectors}
         return [replace(result, scores={**result.scores, **{name: Score(float(n)) for name, n in numbers.items()}})]
 
-    def speed(self, row: Row) -> list[Result]:
-        """Time per word and size of a trained model."""
-        pairs = datasets.pairs("RareWord", self.data)
-        return [tasks.speed(self.embedder(row, row.targets), [word for pair in pairs for word in pair[:2]])]
-
     def real_similarity(self, row: Row) -> list[Result]:
         """The benchmarks of a published table's language: all pairs, and the pairs of words that the table has."""
         model, known = self.embedder(row, row.targets), self.vectors(row, row.targets).row_of
@@ -311,13 +303,14 @@ class Runner:
 
     def losses(self, row: Row) -> list[float]:
         """Return the training losses by epoch of a row's model, if the cache has them."""
-        made = self.made_elsewhere(row, row.targets)
+        try:
+            made = self.made_elsewhere(row, row.targets)
+        except files.MissingData:
+            return []
         if made is not None:
             with np.load(made, allow_pickle=False) as found:
                 return list(found["losses"].tolist())
         place = self.model_folder(row, row.targets)
-        if place.with_suffix(".losses.json").exists():
-            return list(json.loads(place.with_suffix(".losses.json").read_text()))
         losses: list[float] = pbos.load(place).info["training"].get("losses", []) if place.exists() else []
         return losses
 
@@ -325,25 +318,26 @@ class Runner:
         """Return the files that target vectors come from."""
         if files.is_published(targets):
             return [files.published(targets) / "source.json"]  # it has the sha256 of the package
-        return [self.originals] if self.originals else sorted((self.data / "vectors" / targets).iterdir())
+        place = self.originals or self.data / "vectors" / targets
+        return sorted(place.iterdir()) if place.is_dir() else [place]
 
     def made_elsewhere(self, row: Row, targets: str) -> Path | None:
         """Return the file of the vectors that a row's model has made on another machine; None if it is trained here."""
-        if row.model in NEURAL:
-            file = ELSEWHERE / "neural" / f"{row.model}.npz"
-            if not file.exists():
-                raise files.MissingData(f"{file} does not exist; experiments/neural.py makes it")
-            return file
-        file = ELSEWHERE / "kvq" / "made" / kvq_name(row, targets)
-        return file if row.model == "kvq" and file.exists() and not self.originals else None
+        if row.model not in (*NEURAL, "kvq"):
+            return None
+        kvq = row.model == "kvq"
+        file = ELSEWHERE / ("kvq/made/" + kvq_name(row, targets) if kvq else f"neural/{row.model}.npz")
+        if kvq and self.originals:
+            raise files.MissingData("KVQ-FH is trained on the rows' own targets only")
+        if not file.exists():
+            raise files.MissingData(f"{file} does not exist; it is made on a machine with a GPU, see CONTRIBUTING.md")
+        return file
 
     def vectors(self, row: Row, targets: str) -> WordVectors:
         """Return a row's target vectors: those of the data folder, or the paper's own."""
         if self.originals is None or files.is_published(targets):
             return files.vectors(targets, self.data, limit=row.limit)
-        with open_bytes(self.originals) as stream:
-            is_pickle = stream.read(1) == b"\x80"
-        given = read_polyglot(self.originals) if is_pickle else WordVectors.read(self.originals)
+        given = WordVectors.read(self.originals)
         if targets in ("minilm-en", "googlenews-en-8k"):  # they replace Google News, which the paper filters
             given = english_words(given)
         return WordVectors(given.words[: row.limit], given.vectors[: row.limit])
@@ -369,18 +363,12 @@ class Runner:
         if made is not None:
             from experiments import neural  # slow to import
 
-            found = words.Targets(WordVectors(*neural.read_vectors(made)))
-            return UnitLength(found) if row.model == "kvq" else found
+            asked, found = neural.read_vectors(made)  # the lengths of KVQ-FH's vectors mean nothing
+            return words.Targets(WordVectors(asked, unit_rows(found) if row.model == "kvq" else found))
         if row.model == "targets":
             return words.Targets(vectors)
         if row.model == "nearest":
             return NearestSpelling(vectors)
-        if row.model == "kvq":
-            from experiments.kvq import KVQ  # slow to import
-
-            model = KVQ.train(vectors.words, vectors.vectors, device=self.device)
-            self.model_folder(row, targets).with_suffix(".losses.json").write_text(json.dumps(model.losses))
-            return UnitLength(model)
         if row.model == "fasttext":
             return FastText.train(files.corpus(self.data), dims=vectors.dims, vocabulary=vectors.words)
         raise InputError(f"{row.name}: unknown model {row.model!r}")

@@ -12,7 +12,7 @@ from pbos.settings import check_choice
 FOLDER = Path(__file__).parent / "tables"
 TABLES = (
     *("segmentation", "affix", "similarity", "unseen", "multilingual"),
-    *("tagging", "heldout", "ablation", "size", "speed"),
+    *("tagging", "heldout", "ablation", "size"),
     *("real-similarity", "real-heldout", "real-unseen"),
 )
 

@@ -1,10 +1,8 @@
-"""Tasks that only our tables need: Table 1, affixes guessed at random, hidden words by rank, speed and size."""
+"""Tasks that only our tables need: Table 1, affixes guessed at random, hidden words by rank, gaps between models."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Collection, Iterable
-from statistics import median
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +15,6 @@ from pbos.evaluation.results import Embedder, Result, Score, bootstrap
 from pbos.evaluation.words import affix_questions, hidden_rows, macro, spearman
 from pbos.model import Model
 from pbos.segmenter import Segmenter
-from pbos.text import as_words
 from pbos.vectors import WordVectors
 
 GROUPS = {"frequent": (0, 0.15), "middle": (0.15, 0.5), "rare": (0.5, 1)}  # by rank, as shares of all words
@@ -181,32 +178,39 @@ def by_tenths(expected: npt.NDArray[np.float64], true: npt.NDArray[np.float64]) 
     return [(float(expected[part].mean()), float(true[part].mean())) for part in parts]
 
 
-def speed(model: Embedder, words: Iterable[str], *, repeats: int = 5) -> Result:
-    """Measure the time per word in microseconds, one by one and in a batch, and the size of the model.
+class Cosines(NamedTuple):
+    """The cosines of pairs, and the scores that people gave them."""
 
-    Args:
-        model: Anything that embeds words.
-        words: The words; the first 1,000 are also embedded one by one.
-        repeats: How often to embed all words at once; the median counts.
+    cosines: npt.NDArray[np.float64]
+    human: npt.NDArray[np.float64]
+
+    @classmethod
+    def of(cls, result: Result) -> Cosines:
+        """Take them from the result of `pbos.evaluation.words.similarity`."""
+        return cls(np.array(result.details["cosines"]), np.array(result.details["human"]))
+
+    def rho(self, drawn: Any = slice(None)) -> float:
+        """Return Spearman's rho x 100, of some pairs."""
+        return spearman(self.cosines[drawn], self.human[drawn])
+
+
+def mean_gap(ours: Sequence[Cosines], theirs: Sequence[Cosines], *, repeats: int = 1000, seed: int = 0) -> Score:
+    """Return how far our mean rho over some sets is above theirs; the interval is from drawing the pairs of each set.
+
+    >>> right = Cosines(np.arange(30.0), np.arange(30.0))
+    >>> round(mean_gap([right], [Cosines(-right.cosines, right.human)]).low)
+    200
     """
-    words = as_words(words)
-    model.embed(words[:10])  # compilation and mapping files into memory are not measured
-    alone = [seconds(model, [word]) for word in words[:1000]]
-    together = median(seconds(model, words) for _ in range(repeats)) / len(words)
-    scores = {
-        "µs per word, one by one": Score(1e6 * median(alone)),
-        "µs per word, in a batch": Score(1e6 * together),
-    }
-    if isinstance(model, Model):
-        scores |= {kind: Score(float(size)) for kind, size in size_of(model).items()}
-    return Result("speed", "words", scores, {"words": len(words), "protocol": "medians"})
+    random = np.random.default_rng(seed)
 
+    def gap(drawn: Sequence[Any]) -> float:
+        return float(np.mean([one.rho(at) - other.rho(at) for one, other, at in zip(ours, theirs, drawn, strict=True)]))
 
-def seconds(model: Embedder, words: list[str]) -> float:
-    """Return how long embedding takes."""
-    start = time.perf_counter()
-    model.embed(words)
-    return time.perf_counter() - start
+    sizes = [len(one.human) for one in ours]
+    low, high = np.percentile(
+        [gap([random.integers(0, size, size) for size in sizes]) for _ in range(repeats)], [2.5, 97.5]
+    )
+    return Score(gap([slice(None)] * len(sizes)), float(low), float(high))
 
 
 def size_of(model: Model) -> dict[str, int]:

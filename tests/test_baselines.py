@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from experiments import kvq, neural
-from experiments.baselines import FastText, NearestSpelling, UnitLength
+from experiments.baselines import FastText, NearestSpelling
 from experiments.kvq import KVQ, Settings, frequent_ngrams, table_rows
 from pbos import InputError, WordVectors
 
@@ -108,8 +108,6 @@ def test_a_word_without_known_ngrams_gets_zeros(model):
     assert vectors[1].any()
     assert not model.embed(["zzz"]).any()
     assert model.embed([]).shape == (0, 8)
-    lengths = np.linalg.norm(UnitLength(model).embed(["zzz", "high"]), axis=1)
-    assert lengths == pytest.approx([0, 1])
 
 
 def test_jobs_give_the_model_that_is_trained_here(tmp_path):

@@ -7,8 +7,8 @@ import struct
 import numpy as np
 import pytest
 
-from experiments.polyglot import read_polyglot
 from pbos import FormatError
+from pbos.published.formats import read_polyglot
 
 WORDS = ("<UNK>", "<S>", "</S>", "<PAD>", "the", "straße", "東京")
 

@@ -8,9 +8,10 @@ from scipy.stats import rankdata, spearmanr
 
 from experiments import data, neural, real_data, reproduce, tasks
 from experiments.__main__ import main
-from experiments.report import mean_difference, write_report
+from experiments.report import write_report
 from experiments.reproduce import Runner, code_without_text
 from experiments.rows import Row
+from experiments.tasks import Cosines, mean_gap
 from pbos import Model, WordVectors
 from pbos.evaluation.results import Result
 from pbos.evaluation.words import difference
@@ -168,16 +169,17 @@ def scored(seed, noise, n_pairs=80):
     return Result("similarity", str(seed), {}, {"cosines": near.tolist(), "human": human.tolist()})
 
 
-def test_the_mean_difference_is_that_of_scipys_rhos():
+def test_the_mean_gap_is_that_of_scipys_rhos():
     ours, theirs = ([scored(seed, noise) for seed in (1, 2, 3)] for noise in (0.3, 1.0))
     rhos = [
         [100 * spearmanr(one.details["cosines"], one.details["human"]).statistic for one in results]
         for results in (ours, theirs)
     ]
-    found = mean_difference(ours, theirs, repeats=300)
+    found = mean_gap(*([Cosines.of(one) for one in results] for results in (ours, theirs)), repeats=300)
     assert found.value == pytest.approx(np.subtract(*rhos).mean())
     assert found.low < found.value < found.high
-    single, known = mean_difference(ours[:1], theirs[:1], repeats=2000), difference(ours[0], theirs[0], repeats=2000)
+    single = mean_gap([Cosines.of(ours[0])], [Cosines.of(theirs[0])], repeats=2000)
+    known = difference(ours[0], theirs[0], repeats=2000)
     assert single.value == pytest.approx(known.value)
     assert (single.low, single.high) == pytest.approx((known.low, known.high), abs=2.5)
     assert found.high - found.low < 0.8 * (single.high - single.low)  # three sets are better than one

@@ -1,8 +1,5 @@
 """The experiments: rows, cache, report, command line, and the paper's own formats."""
 
-import pickle
-
-import numpy as np
 import pytest
 
 import pbos
@@ -109,14 +106,6 @@ def test_random_affixes_give_the_papers_figures(shared_data):
         assert score.low < score.value < score.high
 
 
-def test_speed_and_size():
-    model = pbos.load()
-    found = tasks.speed(model, ["higher", "unfriendliest"], repeats=2)
-    assert found.scores["parameters"].value == len(model.subword_vectors) * model.dims
-    assert found.scores["bytes"].value > found.scores["parameters"].value
-    assert all(score.value > 0 for score in found.scores.values())
-
-
 def test_the_report_shows_what_is_there_and_what_is_not(runner, monkeypatch, tmp_path):
     rows = [small(paper={"WS353": 68}, paper_targets="Google News")]
     rows += [
@@ -195,18 +184,12 @@ def test_hashed_subwords_share_vectors_by_their_spelling(small_vectors):
     assert model["unfriendly"] == pytest.approx(expected, abs=1e-4)
 
 
-@pytest.mark.parametrize("kind", ["pickle", "binary", "text"])
+@pytest.mark.parametrize("kind", ["folder", "binary", "text"])
 def test_the_papers_own_vectors_can_be_used(runner, kind, tmp_path, shared_data):
     """Small files in the formats of Polyglot, Google News and Wikipedia2Vec."""
     given = pbos.WordVectors.read(shared_data / "vectors" / "googlenews-en-8k", limit=400)
-    file = tmp_path / {"pickle": "polyglot-en.pkl", "binary": "GoogleNews.bin", "text": "enwiki.txt"}[kind]
-    if kind == "pickle":
-        words = ("<UNK>", "<S>", "</S>", "<PAD>", *given.words)
-        file.write_bytes(
-            pickle.dumps((words, np.concatenate([np.zeros((4, 300), np.float32), given.vectors])), protocol=2)
-        )
-    else:
-        given.write(file)
+    file = tmp_path / {"folder": "polyglot-en", "binary": "GoogleNews.bin", "text": "enwiki.txt"}[kind]
+    given.write(file, format="folder" if kind == "folder" else None)
     runner.originals = file
     used = runner.vectors(small(limit=None), "googlenews-en-8k")
     assert used.words == [word for word in given.words if reproduce.is_english_word(word)]
@@ -214,25 +197,21 @@ def test_the_papers_own_vectors_can_be_used(runner, kind, tmp_path, shared_data)
     assert len(runner.run(small(limit=100))) == 4
 
 
-def test_every_model_can_be_made(runner, monkeypatch, shared_data):
-    """Of those that the tables name, on a few words; KVQ-FH for one epoch."""
-    kvq = pytest.importorskip("experiments.kvq")
-    short = kvq.KVQ.train
-    monkeypatch.setattr(kvq.KVQ, "train", lambda *given, **options: short(*given, epochs=1, **options))
+def test_every_model_can_be_made(runner):
+    """Of those that the tables name and that are trained here, on a few words."""
     vectors = runner.vectors(small(limit=50), "googlenews-en-8k")
-    models = {row.model for row in read_rows()} - {"segmenter", "random", "fasttext", *reproduce.NEURAL}
+    models = {row.model for row in read_rows()} - {"segmenter", "random", "fasttext", "kvq", *reproduce.NEURAL}
     for model in models:
         row = Row("any", "similarity", model, model, "googlenews-en-8k", limit=50)
         assert runner.make(row, vectors, row.targets).embed(["house", "houses"]).shape == (2, 300)
 
 
 def test_command_line(shared_data, tmp_path, monkeypatch, capsys):
-    """Polyglot's pickle instead of the targets, as the documentation shows it, with a small file."""
+    """Other vectors instead of the targets, as the documentation shows it."""
     monkeypatch.chdir(tmp_path)
     given = pbos.WordVectors.read(shared_data / "vectors" / "selftrained-en", limit=500)
-    content = (("<UNK>", "<S>", "</S>", "<PAD>", *given.words), np.concatenate([np.zeros((4, 64)), given.vectors]))
-    (tmp_path / "polyglot-en.pkl").write_bytes(pickle.dumps(content, protocol=2))
-    arguments = "reproduce --row similarity-selftrained-en-pbos --vectors polyglot-en.pkl -o originals --cache c"
+    given.write(tmp_path / "polyglot-en", format="folder")
+    arguments = "reproduce --row similarity-selftrained-en-pbos --vectors polyglot-en -o originals --cache c"
     main([*arguments.split(), "--data", str(shared_data)])
     assert "wrote originals/README.md" in capsys.readouterr().err
     assert "`similarity-selftrained-en-pbos`" in (tmp_path / "originals" / "README.md").read_text(encoding="utf-8")

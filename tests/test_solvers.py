@@ -15,7 +15,7 @@ from pbos.reading import resolved
 from pbos.settings import Preset
 from pbos.solvers import Own, Ridge, order_of_words, sgd
 from pbos.text import encode
-from pbos.training import counted_words, make_index
+from pbos.training import make_index
 from pbos.tuning import Run
 from pbos.weights import Weights
 
@@ -90,7 +90,7 @@ def system_of(n_words, dims, **settings):
     vectors = samples.english_vectors(n_words, dims)
     run = Run(resolved(Preset.named("default", settings), vectors.words))
     codes, counts = encode(vectors.words, run.preset), samples.english_counts(n_words)
-    index = make_index(counted_words(counts, vectors.words, run.preset), codes, run)
+    index = make_index(counts, vectors.words, codes, run)
     return make_system(index, vectors.words, codes, vectors.vectors, counts.of_words(vectors.words), run), run
 
 

@@ -17,7 +17,7 @@ from torture import crashes
 cases = {"kills": 12, "failures": 8, "full_disks": 4, "resumed": 2, "interrupts": 8, "writers": 2, "interpreters": 2}
 with crashes.bench(("train-memory", "convert", "learn", "embed-text")) as place:
     for name, number in cases.items():
-        print(name, getattr(crashes, name)(place, 0, 1, number))
+        print(name, crashes.attack(name, place, 0, 1, number))
 """
 CONCURRENCY = """
 from torture import concurrency

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
 import signal
 import sys
@@ -10,6 +11,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -95,35 +97,29 @@ class Child:
         return ""
 
 
-def at_file_event(number: int, folder: Path, action: Callable[[], object]) -> None:
-    """In this process, do something before an operation on files of a folder: the first one is number 0."""
-    left, place = number, str(folder)
+def on_file_events(folder: Path, action: Callable[[], object]) -> None:
+    """In this process, do something before every operation on files of a folder, or with relative names."""
+    place = str(folder)
+
+    def is_here(name: Any) -> bool:
+        return isinstance(name, str) and len(name) > 2 and (name.startswith(place) or name[0] != "/")
 
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
-        nonlocal left
-        if event in FILE_EVENTS and any(is_in(place, name) for name in arguments[:2]):
-            left -= 1
-            if left == -1:
-                action()
+        if event in FILE_EVENTS and any(map(is_here, arguments[:2])):
+            action()
 
     sys.addaudithook(hook)
 
 
-def is_in(place: str, name: Any) -> bool:
-    """Return whether the name of a file is relative, or that of one in a folder."""
-    return isinstance(name, str) and len(name) > 2 and (name.startswith(place) or name[0] != "/")
+def at_file_event(number: int, folder: Path, action: Callable[[], object]) -> None:
+    """In this process, do something before an operation on files of a folder: the first one is number 0."""
+    events = itertools.count()
+    on_file_events(folder, lambda: action() if next(events) == number else None)
 
 
 def count_file_events(folder: Path, counter: Path) -> None:
     """In this process, count the operations on files of a folder: with the size of another file."""
-    stream = counter.open("ab", 0)
-    place = str(folder)
-
-    def hook(event: str, arguments: tuple[Any, ...]) -> None:
-        if event in FILE_EVENTS and any(is_in(place, name) for name in arguments[:2]):
-            stream.write(b".")
-
-    sys.addaudithook(hook)
+    on_file_events(folder, partial(counter.open("ab", 0).write, b"."))
 
 
 def fail_with(number: int) -> None:

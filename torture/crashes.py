@@ -30,17 +30,7 @@ import numpy as np
 
 import pbos
 from pbos.planning import Plan
-from torture.children import (
-    Child,
-    Ended,
-    Failure,
-    at_file_event,
-    count_file_events,
-    die,
-    digest,
-    fail_with,
-    rounds,
-)
+from torture.children import Child, Ended, Failure, at_file_event, count_file_events, die, digest, fail_with, rounds
 
 STEMS, ENDS = ("high", "low", "fast", "slow", "kind", "light"), ("", "er", "est", "ly", "ness")
 WORDS = [f"{stem}{end}" for stem in STEMS for end in ENDS]
@@ -59,18 +49,6 @@ PRINTING = ("embed", "segment -n 3", "explain", "neighbors", "info", "eval data"
 INTERRUPTED = "pbos: interrupted; nothing was left half-written"
 STRIDE = 997  # a prime: going on in such steps, every operation comes once, and early and late ones in turn
 MOUNTED = 4 << 20  # bytes of a small disk
-
-
-def run(seconds: float, seed: int) -> dict[str, Any]:
-    """Run all attacks of this module, each for its share of the time."""
-    attacks = {kills: 4, failures: 2, full_disks: 1, resumed: 2, interrupts: 2, writers: 1, interpreters: 2}
-    with bench() as place:
-        share = seconds / sum(attacks.values())
-        report = {}
-        for attack, parts in attacks.items():
-            report[attack.__name__] = attack(place, parts * share, seed)
-            sys.stderr.write(f"{attack.__name__}: {json.dumps(report[attack.__name__])}\n")
-        return report
 
 
 class Bench:
@@ -173,15 +151,6 @@ def bench(jobs: tuple[str, ...] = tuple(JOBS)) -> Iterator[Bench]:
         yield Bench(Path(folder).resolve(), jobs)
 
 
-@contextmanager
-def case(*what: Any) -> Iterator[random.Random]:
-    """Yield random numbers for a case; what it finds says which one it was."""
-    try:
-        yield random.Random(repr(what))
-    except Failure as found:
-        raise Failure(f"{what}: {found}") from None
-
-
 def names_in(place: Path) -> list[str]:
     """Return the names in a folder."""
     return sorted(path.name for path in place.iterdir())
@@ -194,35 +163,74 @@ def check_sentence(ended: Ended, what: str) -> None:
         raise Failure(f"{what} ended with {ended.code} and said:\n{ended.said}")
 
 
-def kills(place: Bench, seconds: float, seed: int, cases: int | None = None) -> dict[str, int]:
-    """SIGKILL, before each operation on files in turn; then perhaps again, before some operation or at any time."""
+# -- the attacks -------------------------------------------------------------------------------------------------------
+
+
+class Case:
+    """A job to attack, in an empty folder or beside an earlier output.
+
+    Attributes:
+        place: The bench.
+        job: The job.
+        turn: How often the job was attacked before, from the seed on.
+        numbers: Random numbers of this case.
+        report: What happened, counted.
+        before: Which output is there, a or None.
+        work: The folder.
+    """
+
+    def __init__(self, place: Bench, job: str, turn: int, numbers: random.Random, report: Counter[str]) -> None:
+        self.place, self.job, self.turn, self.numbers, self.report = place, job, turn, numbers, report
+        self.before, self.work = (None, "a")[turn % 2], place.folder / "work"
+
+    def begin(self, folder: Path | None = None) -> None:
+        """Make the folder."""
+        self.work = self.place.emptied(folder)
+        self.place.put_before(self.job, self.before, self.work)
+
+    def some_event(self) -> int:
+        """Return one of the job's operations on files."""
+        return self.numbers.randrange(self.place.events[self.job] + 1)
+
+    def found(self, ended: Ended, what: str) -> str:
+        """Check that the output is the old or the new, and count it; return which."""
+        state = self.place.check(self.job, self.before, self.work)
+        self.report[f"{self.job}: {state} after {what if ended.code else 'its end'}"] += 1
+        return state
+
+
+def attack(name: str, place: Bench, seconds: float, seed: int, cases: int | None = None) -> dict[str, int]:
+    """Attack one job after the other, for a time or a number of cases."""
+    one, _, wanted = ATTACKS[name]
+    jobs = [job for job in place.jobs if job in wanted]
     report: Counter[str] = Counter()
     for number in rounds(seconds, cases):
-        turn, job_at = divmod(number, len(place.jobs))
-        job = place.jobs[job_at]
-        with case("kills", seed, number, job) as numbers:
-            before, work = (None, "a")[turn % 2], place.emptied()
-            place.put_before(job, before, work)
-            at: int | None = (seed + turn // 2 * STRIDE) % (place.events[job] + 1)
-            for _ in range(numbers.randint(1, 3)):
-                ended = killed(place, job, work, at, numbers)
-                state = place.check(job, before, work)
-                report[f"{job}: {state} after {'a kill' if ended.code else 'its end'}"] += 1
-                if state == "new":
-                    break
-                at = numbers.choice((None, numbers.randrange(place.events[job] + 1)))
-            place.check_again(job, work)
+        what = name, seed, number, jobs[number % len(jobs)]
+        try:
+            one(Case(place, what[-1], seed + number // len(jobs), random.Random(repr(what)), report))
+        except Failure as found:
+            raise Failure(f"{what}: {found}") from None
     return dict(sorted(report.items()))
 
 
-def killed(place: Bench, job: str, work: Path, at: int | None, numbers: random.Random) -> Ended:
+def kills(case: Case) -> None:
+    """SIGKILL, before each operation on files in turn; then perhaps again, before some operation or at any time."""
+    case.begin()
+    at: int | None = case.turn // 2 * STRIDE % (case.place.events[case.job] + 1)
+    for _ in range(case.numbers.randint(1, 3)):
+        if case.found(killed(case, at), "a kill") == "new":
+            break
+        at = case.numbers.choice((None, case.some_event()))
+    case.place.check_again(case.job, case.work)
+
+
+def killed(case: Case, at: int | None) -> Ended:
     """Start a job and kill it, before an operation on files or at any time, if it does not end before."""
-    more = ["--resume"] if job in ("learn", "count") else []
-    if at is not None:
-        child = place.start(job, work, partial(at_file_event, at, work, die), "b", *more)
-    else:
-        child = place.start(job, work, lambda: None, "b", *more)
-        time.sleep(numbers.uniform(0, place.seconds[job]))
+    more = ["--resume"] if case.job in ("learn", "count") else []
+    prepare = (lambda: None) if at is None else partial(at_file_event, at, case.work, die)
+    child = case.place.start(case.job, case.work, prepare, "b", *more)
+    if at is None:
+        time.sleep(case.numbers.uniform(0, case.place.seconds[case.job]))
         with contextlib.suppress(ProcessLookupError):
             os.kill(child.pid, signal.SIGKILL)
     ended = child.wait()
@@ -231,102 +239,74 @@ def killed(place: Bench, job: str, work: Path, at: int | None, numbers: random.R
     return ended
 
 
-def failures(place: Bench, seconds: float, seed: int, cases: int | None = None) -> dict[str, int]:
+def failures(case: Case) -> None:
     """An operation on files fails, or a file cannot grow."""
-    report: Counter[str] = Counter()
-    for number in rounds(seconds, cases):
-        job = place.jobs[number % len(place.jobs)]
-        with case("failures", seed, number, job) as numbers:
-            before, work = numbers.choice((None, "a")), place.emptied()
-            place.put_before(job, before, work)
-            if numbers.random() < 0.7:
-                what = partial(fail_with, numbers.choice((errno.ENOSPC, errno.EIO, errno.EACCES)))
-                prepare: Callable[[], Any] = partial(
-                    at_file_event, numbers.randrange(place.events[job] + 1), work, what
-                )
-            else:
-                most = int(10 ** numbers.uniform(0, 5))
-                prepare = partial(resource.setrlimit, resource.RLIMIT_FSIZE, (most, resource.RLIM_INFINITY))
-            ended = place.start(job, work, prepare).wait()
-            if ended.code:
-                check_sentence(ended, job)
-            report[f"{job}: {place.check(job, before, work)} after {'an error' if ended.code else 'success'}"] += 1
-            place.check_again(job, work)
-    return dict(sorted(report.items()))
+    case.begin()
+    if case.numbers.random() < 0.7:
+        what = partial(fail_with, case.numbers.choice((errno.ENOSPC, errno.EIO, errno.EACCES)))
+        may_fail(case, partial(at_file_event, case.some_event(), case.work, what))
+    else:
+        most = int(10 ** case.numbers.uniform(0, 5))
+        may_fail(case, partial(resource.setrlimit, resource.RLIMIT_FSIZE, (most, resource.RLIM_INFINITY)))
+    case.place.check_again(case.job, case.work)
 
 
-def full_disks(place: Bench, seconds: float, seed: int, cases: int | None = None) -> dict[str, int]:
+def may_fail(case: Case, prepare: Callable[[], Any]) -> None:
+    """Run a job; if it fails, then with a sentence."""
+    ended = case.place.start(case.job, case.work, prepare).wait()
+    if ended.code:
+        check_sentence(ended, case.job)
+    case.found(ended, "an error")
+
+
+def full_disks(case: Case) -> None:
     """A disk with little room; needs root, because it is mounted."""
-    report: Counter[str] = Counter()
-    disk = place.folder / "disk"
+    disk = case.place.folder / "disk"
     disk.mkdir(exist_ok=True)
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", f"size={MOUNTED}", "tmpfs", disk], capture_output=True, check=False
-    )
-    if mounted.returncode:
-        return {"skipped, because nothing can be mounted": 1}
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={MOUNTED}", "tmpfs", str(disk)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
+        case.report["skipped, because nothing can be mounted"] += 1
+        return
     try:
-        for number in rounds(seconds, cases):
-            job = place.jobs[number % len(place.jobs)]
-            with case("full_disks", seed, number, job) as numbers:
-                before, work = numbers.choice((None, "a")), place.emptied(disk / "work")
-                place.put_before(job, before, work)
-                with (disk / "ballast").open("wb") as ballast:
-                    room = os.statvfs(disk).f_bavail * os.statvfs(disk).f_frsize
-                    os.posix_fallocate(ballast.fileno(), 0, max(1, room - numbers.randrange(0, 200_000, 4096)))
-                    ended = place.start(job, work, lambda: None).wait()
-                if ended.code:
-                    check_sentence(ended, job)
-                report[f"{job}: {place.check(job, before, work)} after {'an error' if ended.code else 'success'}"] += 1
-                (disk / "ballast").unlink()
-                place.check_again(job, work)
+        case.begin(disk / "work")
+        with (disk / "ballast").open("wb") as ballast:
+            room = os.statvfs(disk).f_bavail * os.statvfs(disk).f_frsize
+            os.posix_fallocate(ballast.fileno(), 0, max(1, room - case.numbers.randrange(0, 200_000, 4096)))
+        may_fail(case, lambda: None)
+        (disk / "ballast").unlink()
+        case.place.check_again(case.job, case.work)
     finally:
         subprocess.run(["umount", disk], check=True)
-    return dict(sorted(report.items()))
 
 
-def resumed(place: Bench, seconds: float, seed: int, cases: int | None = None) -> dict[str, int]:
+def resumed(case: Case) -> None:
     """A job is killed again and again, and goes on each time: to the same bytes."""
-    report: Counter[str] = Counter()
-    jobs = [job for job in ("train-memory", "learn", "count") if job in place.jobs]
-    for number in rounds(seconds, cases):
-        job = jobs[number % len(jobs)]
-        with case("resumed", seed, number, job) as numbers:
-            work, resume = place.emptied(), [] if job == "train-memory" else ["--resume"]
-            for _ in range(100):
-                at = numbers.randrange(place.events[job])
-                ended = place.start(job, work, partial(at_file_event, at, work, die), "b", *resume).wait()
-                if not ended.code:
-                    break
-                if ended.code != -signal.SIGKILL:
-                    raise Failure(f"the child ended with {ended}")
-                report[f"{job}: kills"] += 1
-            if place.check(job, None, work) != "new" or names_in(work) != [JOBS[job][0]]:
-                raise Failure(f"there are {names_in(work)}")
-            report[f"{job}: same bytes"] += 1
-    return dict(sorted(report.items()))
+    case.before = None
+    case.begin()
+    for _ in range(100):
+        if not killed(case, case.some_event()).code:
+            break
+        case.report[f"{case.job}: kills"] += 1
+    output = JOBS[case.job][0]
+    if case.place.check(case.job, None, case.work) != "new" or names_in(case.work) != [output]:
+        raise Failure(f"there are {names_in(case.work)}")
+    case.report[f"{case.job}: same bytes"] += 1
 
 
-def interrupts(place: Bench, seconds: float, seed: int, cases: int | None = None) -> dict[str, int]:
+def interrupts(case: Case) -> None:
     """Ctrl-C, before an operation on files or a moment later."""
-    report: Counter[str] = Counter()
-    for number in rounds(seconds, cases):
-        job = place.jobs[number % len(place.jobs)]
-        with case("interrupts", seed, number, job) as numbers:
-            before, work = numbers.choice((None, "a")), place.emptied()
-            place.put_before(job, before, work)
-            later = threading.Timer(numbers.uniform(0, 0.05), interrupt_here)
-            send = numbers.choice((interrupt_here, later.start))
-            at = numbers.randrange(place.events[job] + 1)
-            ended = place.start(job, work, partial(at_file_event, at, work, send)).wait()
-            lines = ended.said.splitlines()
-            if ended.code and (ended.code != 130 or [line for line in lines if line == INTERRUPTED] != lines[-1:]):
-                raise Failure(f"the child ended with {ended.code} and said:\n{ended.said}")
-            if any(not line.startswith("pbos: ") for line in lines):
-                raise Failure(f"the child said:\n{ended.said}")
-            report[f"{job}: {place.check(job, before, work)} after {'Ctrl-C' if ended.code else 'its end'}"] += 1
-            place.check_again(job, work)
-    return dict(sorted(report.items()))
+    case.begin()
+    later = threading.Timer(case.numbers.uniform(0, 0.05), interrupt_here)
+    send = case.numbers.choice((interrupt_here, later.start))
+    prepare = partial(at_file_event, case.some_event(), case.work, send)
+    ended = case.place.start(case.job, case.work, prepare).wait()
+    lines = ended.said.splitlines()
+    if ended.code and (ended.code != 130 or [line for line in lines if line == INTERRUPTED] != lines[-1:]):
+        raise Failure(f"the child ended with {ended.code} and said:\n{ended.said}")
+    if any(not line.startswith("pbos: ") for line in lines):
+        raise Failure(f"the child said:\n{ended.said}")
+    case.found(ended, "Ctrl-C")
+    case.place.check_again(case.job, case.work)
 
 
 def interrupt_here() -> None:
@@ -334,60 +314,68 @@ def interrupt_here() -> None:
     os.kill(os.getpid(), signal.SIGINT)
 
 
-def writers(place: Bench, seconds: float, seed: int, cases: int | None = None) -> dict[str, int]:
+def writers(case: Case) -> None:
     """Several processes make one output at once: all succeed, one wins, whole."""
-    report: Counter[str] = Counter()
-    jobs = [job for job in ("train", "compress", "embed-text", "convert") if job in place.jobs]
-    for number in rounds(seconds, cases):
-        job = jobs[number % len(jobs)]
-        with case("writers", seed, number, job) as numbers:
-            before, work = numbers.choice((None, "a")), place.emptied()
-            place.put_before(job, before, work)
-            children = [place.start(job, work, lambda: None, name) for name in numbers.sample("aabb", 3)]
-            for child in children:
-                ended = child.wait()
-                if ended.code:
-                    raise Failure(f"a child ended with {ended.code} and said:\n{ended.said}")
-            found = digest(work / JOBS[job][0])
-            if found not in (place.wanted[job, "a"], place.wanted[job, "b"]) or names_in(work) != [JOBS[job][0]]:
-                raise Failure(f"the output is none of the outputs; there are {names_in(work)}")
-            report[f"{job}: {'a' if found == place.wanted[job, 'a'] else 'b'} won"] += 1
-    return dict(sorted(report.items()))
+    case.begin()
+    place, job = case.place, case.job
+    for child in [place.start(job, case.work, lambda: None, name) for name in case.numbers.sample("aabb", 3)]:
+        ended = child.wait()
+        if ended.code:
+            raise Failure(f"a child ended with {ended.code} and said:\n{ended.said}")
+    found = digest(case.work / JOBS[job][0])
+    if found not in (place.wanted[job, "a"], place.wanted[job, "b"]) or names_in(case.work) != [JOBS[job][0]]:
+        raise Failure(f"the output is none of the outputs; there are {names_in(case.work)}")
+    case.report[f"{job}: {'a' if found == place.wanted[job, 'a'] else 'b'} won"] += 1
 
 
-def interpreters(place: Bench, seconds: float, seed: int, cases: int | None = None) -> dict[str, int]:
+def interpreters(case: Case) -> None:
     """Ctrl-C at any time, and readers that stop, in processes of their own."""
-    report: Counter[str] = Counter()
     code = "import sys; from pbos.cli import main; sys.stderr.write('ready\\n'); main()"
-    inputs = place.folder / "in"
-    for number in rounds(seconds, cases):
-        with case("interpreters", seed, number) as numbers:
-            work = place.emptied()
-            command = PRINTING[number // 2 % len(PRINTING)]
-            arguments = command.split()
-            if command in PRINTING[:4]:
-                arguments += ["-m", str(inputs / "a"), "-i", str(inputs / "words")]
-            process = subprocess.Popen(
-                [sys.executable, "-c", code, *arguments],
-                cwd=work,
-                env={**os.environ, "PYTHONPATH": str(Path(pbos.__file__).parents[1])},
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-            )
-            assert process.stdout is not None and process.stderr is not None
-            if number % 2:
-                process.stderr.readline()
-                time.sleep(numbers.uniform(0, 3))
-                process.send_signal(signal.SIGINT)
-                kind, allowed = "Ctrl-C", {0, 130, -signal.SIGINT}
-            else:
-                if numbers.random() < 0.5:
-                    process.stdout.readline()
-                process.stdout.close()
-                process.stdout, kind, allowed = None, "a reader that stops", {0, 1}
-            _, err = process.communicate(timeout=120)
-            said = [line for line in err.decode().splitlines() if line != "ready"]
-            if process.returncode not in allowed or said not in ([], [INTERRUPTED]):
-                raise Failure(f"{kind}: pbos {command} ended with {process.returncode} and said:\n{err.decode()}")
-            report[f"{kind}: exit code {process.returncode}"] += 1
-    return dict(sorted(report.items()))
+    inputs, command = case.place.folder / "in", case.numbers.choice(PRINTING)
+    arguments = command.split()
+    if command in PRINTING[:4]:
+        arguments += ["-m", str(inputs / "a"), "-i", str(inputs / "words")]
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, *arguments],
+        cwd=case.place.emptied(),
+        env={**os.environ, "PYTHONPATH": str(Path(pbos.__file__).parents[1])},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout is not None and process.stderr is not None
+    if case.numbers.random() < 0.5:
+        process.stderr.readline()
+        time.sleep(case.numbers.uniform(0, 3))
+        process.send_signal(signal.SIGINT)
+        kind, allowed = "Ctrl-C", {0, 130, -signal.SIGINT}
+    else:
+        if case.numbers.random() < 0.5:
+            process.stdout.readline()
+        process.stdout.close()
+        process.stdout, kind, allowed = None, "a reader that stops", {0, 1}
+    _, err = process.communicate(timeout=120)
+    said = [line for line in err.decode().splitlines() if line != "ready"]
+    if process.returncode not in allowed or said not in ([], [INTERRUPTED]):
+        raise Failure(f"{kind}: pbos {command} ended with {process.returncode} and said:\n{err.decode()}")
+    case.report[f"{kind}: exit code {process.returncode}"] += 1
+
+
+ATTACKS: dict[str, tuple[Callable[[Case], None], int, tuple[str, ...]]] = {  # the share of the time, and the jobs
+    "kills": (kills, 4, tuple(JOBS)),
+    "failures": (failures, 2, tuple(JOBS)),
+    "full_disks": (full_disks, 1, tuple(JOBS)),
+    "resumed": (resumed, 2, ("train-memory", "learn", "count")),
+    "interrupts": (interrupts, 2, tuple(JOBS)),
+    "writers": (writers, 1, ("train", "compress", "embed-text", "convert")),
+    "interpreters": (interpreters, 2, tuple(JOBS)),
+}
+
+
+def run(seconds: float, seed: int) -> dict[str, Any]:
+    """Run all attacks of this module, each for its share of the time."""
+    total, report = sum(share for _, share, _ in ATTACKS.values()), {}
+    with bench() as place:
+        for name, (_, share, _) in ATTACKS.items():
+            report[name] = attack(name, place, share * seconds / total, seed)
+            sys.stderr.write(f"{name}: {json.dumps(report[name])}\n")
+    return report

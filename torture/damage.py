@@ -28,6 +28,7 @@ from pbos.model import Model
 from pbos.settings import Spelling
 from pbos.subword_vectors import SubwordVectors
 from pbos.text import pack_strings
+from torture.children import rounds
 
 WORDS = ["high", "higher", "lower", "straße", "東京", "x-ray"]
 ASKED = ["highest", "東京都", "x", "<>", "lowhighlow"]
@@ -179,8 +180,7 @@ def walk_indexes(seconds: float, seed: int, cases: int | None = None) -> dict[st
     """Walk random indexes that pass the checks; kernels have to be checked for bounds, see `indexes`."""
     generator = np.random.default_rng(seed)
     counts = {"indexes": 0, "valid": 0}
-    until = time.monotonic() + seconds
-    while counts["indexes"] < cases if cases is not None else time.monotonic() < until:
+    for _ in rounds(seconds, cases):
         index = random_index(generator)
         counts["indexes"] += 1
         if not (index.has_sizes() and index.is_valid(9)):

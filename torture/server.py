@@ -138,13 +138,8 @@ WHOLE = [
     request("POST", "/table", BODY),
 ]
 PIECES = [b"\r\n", b"\0", b"\xff", b"%", b"%00", b"..%2f", b"Content-Length: 5\r\n", b"Transfer-Encoding: chunked\r\n"]
-PIECES += [
-    b"Expect: 100-continue\r\n",
-    b"Upgrade: websocket\r\nConnection: Upgrade\r\n",
-    b'"\\ud800"',
-    b"[" * 5000,
-    b"1e999",
-]
+PIECES += [b"Expect: 100-continue\r\n", b"Upgrade: websocket\r\nConnection: Upgrade\r\n"]
+PIECES += [b'"\\ud800"', b"[" * 5000, b"1e999"]
 
 
 def broken(rng: random.Random) -> bytes:
@@ -189,12 +184,8 @@ def garbage(server: Served, cases: int, seed: int) -> Counter[str]:
 def slow(server: Served, connections: int) -> Counter[str]:
     """Keep more connections than the server can have: it answers others, closes these in time, and logs little."""
     head, large = WHOLE[2][:20], json.dumps({"words": ["higher"] * 2000}).encode()
-    kinds = [
-        b"",
-        head,
-        WHOLE[2][:-5],
-        request("POST", "/embed", large),
-    ]  # idle; slow head, body; slow to take the answer
+    # idle; slow head, body; slow to take the answer
+    kinds = [b"", head, WHOLE[2][:-5], request("POST", "/embed", large)]
     found, opened, before = Counter[str](), [], open_files(server)
     for at in range(connections):
         connection = socket.socket()
@@ -309,6 +300,11 @@ def stopped(server: Served) -> Counter[str]:
 # -- forbidden requests ------------------------------------------------------------------------------------------------
 
 
+WRONG_HOSTS = ("evil.example", "localhost.evil.example", "pbos.example.evil", "127.0.0.1.evil.example", "", "[::")
+UP = ["..", "%2e%2e", "..%2f..", "%2e%2e%2f%2e%2e", "....//", "..%5c..", "%00", "..%00", "//etc/passwd"]
+UP += ["%2fetc%2fpasswd"]
+
+
 def forbidden(server: Served) -> Counter[str]:
     """Ask for other hosts, without the token and for files: refused. The server has TOKEN and the name pbos.example."""
     paths = ["/model", "/segment?word=a", "/embed?word=a", "/explain?word=a", "/neighbors?word=a", "/nothing"]
@@ -324,14 +320,7 @@ def forbidden(server: Served) -> Counter[str]:
         for wrong in ("", "Bearer", "Bearer ", TOKEN, right[:-1], right + "x", right.lower(), "Basic " + TOKEN):
             expect(401, request("GET", path, Authorization=wrong))
         expect(404 if path == "/nothing" else 200, request("GET", path, Authorization=right))
-        for host in (
-            "evil.example",
-            "localhost.evil.example",
-            "pbos.example.evil",
-            "127.0.0.1.evil.example",
-            "",
-            "[::",
-        ):
+        for host in WRONG_HOSTS:
             expect(421, request("GET", path, host=host, Authorization=right))
         for host in (
             "localhost",
@@ -345,19 +334,7 @@ def forbidden(server: Served) -> Counter[str]:
     for path in ("/", "/docs", "/static/page.js", "/health", "/health/live", "/health/ready", "/openapi.json"):
         expect(200, request("GET", path))
         expect(421, request("GET", path, host="evil.example"))
-    up = [
-        "..",
-        "%2e%2e",
-        "..%2f..",
-        "%2e%2e%2f%2e%2e",
-        "....//",
-        "..%5c..",
-        "%00",
-        "..%00",
-        "//etc/passwd",
-        "%2fetc%2fpasswd",
-    ]
-    for step in up:
+    for step in UP:
         for name in ("app.py", "run.py", "etc/passwd", ""):
             given = talk(server, request("GET", f"/static/{step}/{name}")).status
             assert given in (400, 404, 405), f"status {given} for /static/{step}/{name}"

@@ -188,32 +188,3 @@ def run(seconds: float, seed: int, cases: int | None = None) -> dict[str, Any]:
             raise
         tried += len(words)
     return {"words": tried, "largest error": worst}
-
-
-def run_long(seconds: float, seed: int) -> dict[str, Any]:
-    """Try words of up to a million letters, and a million equal words: the cost per letter must not grow."""
-    dice, model, results = random.Random(seed), pbos.load(), dict[str, Any]()
-    makers: dict[str, Callable[[int], str]] = {
-        "letters": lambda n: "".join(dice.choices("abcdefghijklmnopqrstuvwxyz", k=n)),
-        "words": lambda n: "".join(dice.choices(model.words, k=n // 7)),
-        "one word": lambda n: dice.choice(model.words) * (n // 7),
-        "camels": lambda n: "TheLong" * (n // 7),
-    }
-    for kind, make in makers.items():
-        speeds = {}
-        for size in (10**4, 10**5, 10**6):
-            word = make(size)
-            start = time.process_time()
-            vector = model.embed(word)
-            (best,) = model.segment(word)
-            model.confidence(word)
-            speeds[size] = (time.process_time() - start) / size
-            assert np.isfinite(vector).all()
-            assert vector.any()
-            assert "".join(best.pieces) == model.read_as(word)
-        assert speeds[10**6] < 5 * speeds[10**4] + 1e-6, f"{kind}: seconds per letter grow: {speeds}"
-        results[kind] = {size: f"{1e6 * speed:.2f} µs per letter" for size, speed in speeds.items()}
-    word = hostile(dice, model.words)
-    assert (model.embed([word] * 10**6, threads=1) == model.embed(word)).all()
-    assert model.segment([word] * 10**5) == [model.segment(word)] * 10**5
-    return results

@@ -143,13 +143,11 @@ def connect(scheduler: str | Any) -> Iterator[Workers]:
     if not isinstance(scheduler, str):
         yield Workers(scheduler)
         return
-    with silence_logging_cmgr(logging.CRITICAL):  # what matters is raised
-        if scheduler == "local":
-            with started() as client:
-                yield Workers(client)
-            return
-        with answering(scheduler) as client:
-            yield Workers(client)
+    with (
+        silence_logging_cmgr(logging.CRITICAL),  # what matters is raised
+        started() if scheduler == "local" else answering(scheduler) as client,
+    ):
+        yield Workers(client)
 
 
 @contextmanager

@@ -6,7 +6,7 @@ import inspect
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict
 from os import PathLike
 from pathlib import Path
@@ -18,22 +18,19 @@ from pbos.atomic import check_target, remove, sweep
 from pbos.corpus.cooccurrences import Cooccurrences, Counting
 from pbos.corpus.counting import count_text
 from pbos.corpus.sources import Source, source_of
-from pbos.corpus.vectors import n_steps, word_vectors
+from pbos.corpus.vectors import word_vectors
 from pbos.counts import WordCounts, check_name
 from pbos.errors import InputError, whole_number
 from pbos.files import absolute, is_remote, local, real
 from pbos.model import Model
 from pbos.planning import memory_size
-from pbos.pools import pool_of
-from pbos.progress import progress as progress_bar
+from pbos.pools import Pool, pool_of
 from pbos.settings import DTYPES, Preset, check_choice
 from pbos.storage import check_writable
 from pbos.training import train
 from pbos.vectors import WordVectors
 from pbos.vectors.formats import choose_format
 
-MIN_CONTEXT_COUNT = 5
-MAX_CONTEXTS = 50_000
 MAX_WINDOW = 100
 
 
@@ -93,9 +90,7 @@ def count(
     with folder_for(kept) as folder:
         source = source_of(text, column)
         counting = counting_of(source, pretokenized, lowercase, window if cooccurrences else None)
-        found = counted(
-            source, counting, folder, add, resume, threads=threads, memory=most, scheduler=scheduler, progress=progress
-        )
+        found = counted(source, counting, folder, pool_of(scheduler, threads, most), add, resume, progress)
         order = np.argsort(-found.counts, kind="stable")
         order = order[found.counts[order] >= min_count]
         if not order.size:
@@ -192,30 +187,18 @@ def learn(
             remote = scheduler not in (None, "local")
             check_folder("cooccurrences=FOLDER", cooccurrences, add=add, resume=resume, scheduler=remote)
             source = source_of(text, column)
-            pairs = counted(
-                source,
-                counting_of(source, pretokenized, lowercase, window, seed),
-                folder,
-                add,
-                resume,
-                threads=threads,
-                memory=most,
-                scheduler=scheduler,
-                progress=progress,
-            )
-        with progress_bar("factoring", n_steps(dims), progress) as advance:
-            words, matrix, n_times = word_vectors(
-                pairs,
-                dims,
-                min_count=min_count,
-                max_words=max_words,
-                min_context_count=MIN_CONTEXT_COUNT,
-                max_contexts=MAX_CONTEXTS,
-                seed=seed,
-                threads=threads,
-                memory=most,
-                on_step=advance,
-            )
+            counting = counting_of(source, pretokenized, lowercase, window, seed)
+            pairs = counted(source, counting, folder, pool_of(scheduler, threads, most), add, resume, progress)
+        words, matrix, n_times = word_vectors(
+            pairs,
+            dims,
+            min_count=min_count,
+            max_words=max_words,
+            seed=seed,
+            threads=threads,
+            memory=most,
+            progress=progress,
+        )
         report = {"tokens": int(pairs.counts.sum()), "distinct": len(pairs), **asdict(pairs.counting)}
         del pairs  # before its folder is removed
     table, frequencies = WordVectors(words, matrix), WordCounts(words, n_times)
@@ -277,12 +260,9 @@ def counted(
     source: Source,
     counting: Counting,
     folder: Path,
+    workers: AbstractContextManager[Pool],
     add: bool,
     resume: bool,
-    *,
-    threads: int | None,
-    memory: int,
-    scheduler: Any,
     progress: bool | None,
 ) -> Cooccurrences:
     """Return the co-occurrences of a text, from the folder where they are kept."""
@@ -298,5 +278,5 @@ def counted(
         raise InputError(f"{folder} was counted with other settings ({known}); use these, or another folder")
     if known is not None and not (add or resume):
         raise InputError(f"{folder} exists already; resume, add to it, choose another folder, or remove it")
-    with pool_of(scheduler, threads, memory) as pool:
+    with workers as pool:
         return count_text(source, counting, parts, target=folder, pool=pool, add=add, progress=progress)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from numbers import Real
 from os import PathLike
@@ -188,7 +188,7 @@ def fit(examples: Examples, run: Run) -> Result:
     codes = run.work.keep_all("codes", encode(words, recipe))
     targets = run.work.step("targets", lambda: {"targets": examples.targets(run.work)})["targets"]
     with progress_bar("counting subwords", None, progress):
-        index = kept_index(run.work, "counted", lambda: make_index(counted_words(table, words, recipe), codes, run))
+        index = index_of(run.work.step("counted", lambda: index_tensors(make_index(table, words, codes, run))))
         system = make_system(index, words, codes, targets, table.of_words(words), run)
     if recipe.max_vectors is not None and system.weights.n_columns > recipe.max_vectors:
         with progress_bar("selecting subwords", None, progress), one_blas_thread():
@@ -257,19 +257,6 @@ def stored(vectors: FloatMatrix, dtype: str, recipe: Preset) -> tuple[SubwordVec
     # PBoS-n sums unit vectors; stored as such, they are summed like all others.
     values = SubwordVectors.of(unit_rows(vectors, NO_NORM) if recipe.unit_length else vectors)
     return values.astype(dtype), values.lengths
-
-
-def kept_index(work: Workspace, name: str, make: Callable[[], SubwordIndex]) -> SubwordIndex:
-    """Return an index that is made now, or was made in an earlier call."""
-    return index_of(work.step(name, lambda: index_tensors(make())))
-
-
-class Counted(NamedTuple):
-    """The words that subword probabilities come from."""
-
-    words: Codes
-    counts: npt.NDArray[np.float64]
-    is_target: npt.NDArray[np.bool_]  # whether the word has a vector
 
 
 # -- inputs ------------------------------------------------------------------------------------------------------------
@@ -390,26 +377,29 @@ class Examples(NamedTuple):
         return {"heldout_words": len(words), **means}
 
 
-def counted_words(table: WordCounts, training_words: list[str], recipe: Preset) -> Counted:
-    """Return the words of a table and those training words that it lacks, with their counts."""
+# -- index and weights -------------------------------------------------------------------------------------------------
+
+
+def counted_words(
+    table: WordCounts, training_words: list[str], recipe: Preset
+) -> tuple[Codes, npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
+    """Return the words of a table and those training words that it lacks, their counts, and which are for training."""
     known, targets = set(table.words), set(training_words)
     words = [*table.words, *(word for word in training_words if word not in known)]
     counts = np.concatenate([table.counts, np.zeros(len(words) - len(table))])
     is_target = np.array([word in targets for word in words])
-    return Counted(encode(words, recipe), np.ones_like(counts) if recipe.types else counts, is_target)
+    return encode(words, recipe), np.ones_like(counts) if recipe.types else counts, is_target
 
 
-# -- index and weights -------------------------------------------------------------------------------------------------
-
-
-def make_index(counted: Counted, training_words: Codes, run: Run) -> SubwordIndex:
-    """Index the subwords of all counted words; those of the training words have vectors."""
+def make_index(table: WordCounts, training_words: list[str], codes: Codes, run: Run) -> SubwordIndex:
+    """Index the subwords of all counted words; those of the training words, which `codes` are of, have vectors."""
     recipe = run.preset
-    words = run.work.keep_all("counted-words", counted.words)
+    words, counts, is_target = counted_words(table, training_words, recipe)
+    words = run.work.keep_all("counted-words", words)
     index = count_subwords(
         words,
-        counted.counts,
-        counted.is_target,
+        counts,
+        is_target,
         min_len=recipe.min_len,
         max_len=recipe.max_len,
         min_prob_words=recipe.min_prob_words,
@@ -419,14 +409,14 @@ def make_index(counted: Counted, training_words: Codes, run: Run) -> SubwordInde
     )
     keep = index.rows >= 0
     if recipe.min_vector_words > 1:
-        keep &= Subwords(index, recipe).count_words(training_words) >= recipe.min_vector_words
+        keep &= Subwords(index, recipe).count_words(codes) >= recipe.min_vector_words
     if not keep.any():
         raise InputError(
             f"no subword of at least {recipe.min_len} characters is in {recipe.min_vector_words} or more training words"
         )
     if recipe.min_prob_words > 1 or recipe.min_vector_words > 1:
         index = index.with_vectors(keep)
-    index = Subwords(index, recipe).fitted(words, counted.counts, recipe.em_rounds, run.pool, run.work)
+    index = Subwords(index, recipe).fitted(words, counts, recipe.em_rounds, run.pool, run.work)
     if recipe.round_probs:
         index = index.with_prob_levels()
         index = index.with_vectors(index.rows >= 0)

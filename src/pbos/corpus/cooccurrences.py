@@ -110,10 +110,6 @@ class Cooccurrences:
         found = zip(starts[places].tolist(), ends[places].tolist(), strict=True)
         return [text[start:end].decode("utf-8", "replace") for start, end in found]
 
-    def ranges(self) -> Iterator[slice]:
-        """Yield ranges of rows with about `ENTRIES` entries each."""
-        return ranges(self.indptr)
-
     def rows(self, some: slice) -> Rows:
         """Return some rows, with an `indptr` from 0."""
         indptr = some_of(self.indptr, slice(some.start, some.stop + 1))

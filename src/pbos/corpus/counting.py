@@ -91,21 +91,6 @@ class Job(NamedTuple):
     digest: str
 
 
-class Counted(NamedTuple):
-    """How many bytes were counted, and how many characters of them cannot be read."""
-
-    size: int
-    unknown: int
-
-
-class Merge(NamedTuple):
-    """Runs to merge into one."""
-
-    paths: list[Path]
-    target: Path
-    threads: int
-
-
 def digest_of(block: bytes) -> str:
     """Return a digest of a block of text."""
     return hashlib.blake2b(block, digest_size=16).hexdigest()
@@ -116,8 +101,8 @@ def digest_of_shard(shard: Shard) -> str:
     return digest_of(text_of(shard))
 
 
-def count_shard(job: Job, folder: Path, counting: Counting) -> Counted:
-    """Count a shard of text into a run."""
+def count_shard(job: Job, folder: Path, counting: Counting) -> tuple[int, int]:
+    """Count a shard of text into a run; return its size, and how many of its characters cannot be read."""
     block = text_of(job.shard)
     if digest_of(block) != job.digest:
         raise InputError(f"{job.shard[0].path} was changed while it was counted; count it again")
@@ -125,13 +110,14 @@ def count_shard(job: Job, folder: Path, counting: Counting) -> Counted:
     target = folder / name_of(job.number, job.number)
     if not target.exists():
         Cooccurrences.of_block(text, counting, [job.digest]).save(target)
-    return Counted(len(block), text.count(UNKNOWN))
+    return len(block), text.count(UNKNOWN)
 
 
-def merge_runs(job: Merge) -> None:
-    """Merge runs."""
-    if not job.target.exists():
-        merge([Cooccurrences.load(path) for path in job.paths], job.target, min(job.threads, thread_count(None)))
+def merge_runs(group: tuple[Path, list[Path]], threads: int) -> None:
+    """Merge runs into one."""
+    target, paths = group
+    if not target.exists():
+        merge([Cooccurrences.load(path) for path in paths], target, min(threads, thread_count(None)))
 
 
 # Runs -----------------------------------------------------------------------------------------------------------------
@@ -204,17 +190,17 @@ class Runs:
         with progress_bar("counting", size, progress) as advance:
             for first in range(0, len(left), at_once):
                 some = left[first : first + at_once]
-                counted = pool.map("count-text", function, some, lambda one: advance(one.size), memory)
-                n_unknown += sum(one.unknown for one in counted)
+                counted = pool.map("count-text", function, some, lambda one: advance(one[0]), memory)
+                n_unknown += sum(unknown for _, unknown in counted)
                 self.compact(pool)
         if n_unknown:
             warn(f"{n_unknown:,} characters of the text are not UTF-8; convert it if these are many")
 
     def compact(self, pool: Pool) -> None:
         """Merge runs of the same size that follow each other, as soon as there are `FAN_IN`."""
-        size, wide = 1, FAN_IN
+        size = 1
         while some := [path for path in self.paths() if length(path) >= size]:
-            groups: dict[Path, list[Path]] = {}
+            wide, groups = size * FAN_IN, dict[Path, list[Path]]()
             for path in some:
                 start = span_of(path)[0] // wide * wide
                 if length(path) == size:
@@ -223,12 +209,12 @@ class Runs:
             self.merge(groups, pool)
             for path in itertools.chain.from_iterable(groups.values()):
                 remove(path)
-            size, wide = wide, wide * FAN_IN
+            size = wide
 
     def merge(self, groups: dict[Path, list[Path]], pool: Pool) -> None:
         """Merge groups of runs into one each; if there are few, with several threads."""
         threads = max(1, pool.size // max(1, len(groups)))
-        pool.map("merge-counts", merge_runs, [Merge(paths, target, threads) for target, paths in groups.items()])
+        pool.map("merge-counts", partial(merge_runs, threads=threads), groups.items())
 
 
 def name_of(first: int, last: int) -> str:

@@ -14,14 +14,17 @@ import numpy as np
 import numpy.typing as npt
 
 from pbos.arrays import FloatMatrix, unit_rows
-from pbos.corpus.cooccurrences import Cooccurrences, Rows
+from pbos.corpus.cooccurrences import Cooccurrences, Rows, ranges
 from pbos.errors import InputError
 from pbos.kernels import pairs
 from pbos.kernels.compose import compose
 from pbos.kernels.ridge import normal_product
+from pbos.progress import progress as progress_bar
 from pbos.solvers import line_aligned
 from pbos.threads import in_threads, one_blas_thread, thread_count
 
+MIN_CONTEXT_COUNT = 5  # how often a word has to occur to be a context
+MAX_CONTEXTS = 50_000
 CONTEXT_POWER = 0.75  # of the context counts, so that rare contexts weigh less
 CONTEXT_SHARES = np.array([1.0, 0.5, 0.5], np.float32)  # of contexts near, before and after a word
 NOISY_COUNT = 100  # a word this frequent counts half
@@ -50,7 +53,7 @@ class Information:
         self._counted = counted
         self._contexts = np.where(contexts, np.cumsum(contexts) - 1, -1).astype(np.int32)
         row_sums, column_sums = np.zeros((3, len(counted))), np.zeros((3, n_contexts))
-        self._ranges = list(counted.ranges())
+        self._ranges = list(ranges(counted.indptr))
         for some in self._ranges:
             pairs.add_sums(counted.rows(some), self._contexts, row_sums[:, some], column_sums)
         if not column_sums.any():
@@ -106,11 +109,7 @@ class Information:
 
 
 def singular_vectors(
-    information: Information,
-    shares: npt.NDArray[np.float32],
-    dims: int,
-    seed: int,
-    on_step: Callable[[int], None],
+    information: Information, shares: npt.NDArray[np.float32], dims: int, seed: int, on_step: Callable[[int], None]
 ) -> FloatMatrix:
     """Return the first right singular vectors of D^(1/2) A, each divided by its singular value: (n_columns, dims).
 
@@ -161,12 +160,12 @@ def word_vectors(
     *,
     min_count: int,
     max_words: int,
-    min_context_count: int,
-    max_contexts: int,
+    min_context_count: int = MIN_CONTEXT_COUNT,
+    max_contexts: int = MAX_CONTEXTS,
     seed: int = 0,
     threads: int | None = None,
     memory: int = 4 << 30,
-    on_step: Callable[[int], None] = lambda steps: None,
+    progress: bool | None = False,
 ) -> tuple[list[str], FloatMatrix, npt.NDArray[np.int64]]:
     """Return words, most frequent first, their vectors of length 1, and their counts."""
     chosen = most_frequent(counted.counts, min_count, max_words)
@@ -177,10 +176,10 @@ def word_vectors(
                 f"{dims} dimensions need as many words that {what}, but there are {found.sum()}; "
                 "use more text, fewer dimensions, or a larger max_words"
             )
-    information = Information(counted, chosen, contexts, threads, memory)
     shares = (counted.counts / (counted.counts + NOISY_COUNT)).astype(np.float32)
-    with one_blas_thread():
-        vectors = information.product(singular_vectors(information, shares, dims, seed, on_step))
+    with one_blas_thread(), progress_bar("factoring", n_steps(dims), progress) as advance:
+        information = Information(counted, chosen, contexts, threads, memory)
+        vectors = information.product(singular_vectors(information, shares, dims, seed, advance))
     counts, lengths = counted.counts[chosen], np.linalg.norm(vectors, axis=1) * np.sqrt(shares[chosen])
     order = np.argsort(-counts, kind="stable")
     order = order[lengths[order] > LEAST_LENGTH * lengths.max()]  # the others have no part in these dimensions

@@ -137,7 +137,7 @@ def tables() -> Iterator[Table]:
         "Polyglot 64d: Wikipedia, 117 languages, 100,000 words; the paper's vectors",
         "not stated",
         "https://polyglot.readthedocs.io/en/latest/Embeddings.html",
-        Source("url", f"{POLYGLOT}/LANG/embeddings_pkl.tar.bz2", files=("*.pkl",)),
+        Source("url", f"{POLYGLOT}/LANG/embeddings_pkl.tar.bz2", files=("*.pkl",), read=formats.read_polyglot),
     )
     page = "https://github.com/natasha/navec"
     for title, file, about in (

@@ -11,9 +11,13 @@ from typing import IO, Any, NamedTuple, cast
 import numpy as np
 import numpy.typing as npt
 
+from pbos.errors import FormatError
+from pbos.files import open_bytes
 from pbos.vectors import WordVectors
+from pbos.vectors.pickles import as_array, read_pickle
 
 NAVEC_MARKS = ("<unk>", "<pad>")
+POLYGLOT_MARKS = ("<UNK>", "<S>", "</S>", "<PAD>")
 
 
 class Content(NamedTuple):
@@ -60,3 +64,29 @@ def read_navec(path: Path) -> Content:
     order = [row for row in np.argsort(-counts.astype(np.int64), kind="stable") if words[row] not in NAVEC_MARKS]
     blocks = [centroids[block][chosen[order, block]] for block in range(n_blocks)]
     return Content([words[row] for row in order], np.hstack(blocks).reshape(-1, dims), counts[order])
+
+
+def read_polyglot(path: Path) -> Content:
+    """Read a file of Polyglot, a pickled pair of words and matrix, as data; marks such as <UNK> are left out."""
+    with open_bytes(path) as stream:
+        content = read_pickle(path, stream)
+    try:
+        words, matrix = content
+        words, vectors = [as_utf8(word) for word in words], as_array(matrix)
+    except (TypeError, ValueError) as error:
+        raise FormatError(
+            f"{path}: not a file of Polyglot vectors ({error}); expected a pickle of words and a matrix"
+        ) from None
+    table = WordVectors(words, vectors)
+    kept = [row for row, word in enumerate(table.words) if word not in POLYGLOT_MARKS]
+    return Content([table.words[row] for row in kept], table.vectors[kept])
+
+
+def as_utf8(word: str) -> str:
+    """Decode a word that Python 2 pickled as UTF-8 bytes, which Python 3 reads as Latin-1; leave others alone."""
+    try:
+        return word.encode("latin1").decode()
+    except UnicodeError:
+        return word
+    except AttributeError:
+        raise ValueError(f"expected words, found {type(word).__name__}") from None
