@@ -381,17 +381,13 @@ function showAddButton() {
   $("add").hidden = !state.word || state.map.includes(state.word);
 }
 
-let tables = 0; // how many tables were started
-
 async function showTable() {
-  tables += 1;
-  const mine = tables;
+  pending.get("table")?.abort(); // of another list
   const unknown = state.map.filter((word) => !rows.has(word));
   showRows();
   try {
     for (let first = 0; first < unknown.length; first += AT_A_TIME) {
       const { results } = await ask("table", null, { words: unknown.slice(first, first + AT_A_TIME), n: NEAR });
-      if (mine !== tables) return; // the list has changed
       for (const row of results) rows.set(row.word, row);
       showRows();
     }
