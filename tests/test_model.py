@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 import pbos
 from pbos import InputError, subwords
 from pbos.kernels.compose import compose
-from pbos.model import Model, at_least, nearest
+from pbos.model import FEW, STEPS, Model, at_least, nearest, products, rounded
 from pbos.subword_vectors import SubwordVectors
 
 UNKNOWN = "ЖЖЖ"  # no subword of the models here
@@ -406,9 +406,10 @@ def test_the_word_asked_about_is_left_out_however_often_it_is_among_the_others(s
 
 @given(st.lists(st.sampled_from([-0.5, 0.0, 0.25, 0.5, 1.0]), max_size=20), st.integers(-2, 25))
 def test_of_equal_cosines_the_first_are_nearest(values, n):
-    cosines = np.array(values, np.float32)
+    units, query = np.array(values, np.float32)[:, None], np.ones(1, np.float32)
     expected = sorted(range(len(values)), key=lambda at: -values[at])[: max(n, 0)]
-    found = nearest(cosines, np.ones(1, np.float32), cosines[None, :], n)
+    (rough,) = products(rounded(query[None]), rounded(units))
+    found = nearest(rough, query, units.__getitem__, n)
     assert found == [(at, values[at]) for at in expected]
 
 
@@ -419,6 +420,18 @@ def test_the_largest_of_many_values(order, n):
     values = np.sort(values)[::order].copy() if order else values
     assert at_least(values, n).tolist() == np.flatnonzero(values >= np.sort(values)[-n]).tolist()
     assert at_least(values, n, 0.5).tolist() == np.flatnonzero(values >= np.sort(values)[-n] - np.float32(0.5)).tolist()
+
+
+@pytest.mark.parametrize("dims", [1, 7, 160, 3000])
+def test_products_of_rounded_vectors_are_near_the_exact_ones(dims):
+    rng = np.random.default_rng(dims)
+    flat = np.ones((2, dims)) * [[1], [-1]]  # the largest products there are
+    units = np.concatenate([flat, rng.normal(size=(5000, dims)), np.eye(1, dims)])
+    units /= np.linalg.norm(units, axis=1, keepdims=True)
+    rows = rounded(units.astype(np.float32))
+    for n_queries in (1, FEW - 1, FEW):
+        found = products(rows[:n_queries], rows) / STEPS**2
+        np.testing.assert_allclose(found, units[:n_queries] @ units.T, atol=np.sqrt(dims) / STEPS + 1e-5)
 
 
 def test_neighbors_do_not_depend_on_what_is_asked_with_them():

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+import math
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property, partial
 from os import PathLike
 from pathlib import Path
@@ -13,12 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 from pbos import storage
-from pbos.arrays import FloatMatrix, cosines, principal_components, unit_rows
+from pbos.arrays import FloatMatrix, blocks, cosines, principal_components, unit_rows
 from pbos.confidence import Confidence
 from pbos.errors import InputError, ModelError, whole_number
 from pbos.explanation import Explanation
 from pbos.files import exists
 from pbos.index import SubwordIndex
+from pbos.kernels.nearest import products_of_few
 from pbos.lattice import Lattice
 from pbos.segmenter import Segmenter
 from pbos.settings import INCLUDED, MISSING, Missing, Spelling, check_choice
@@ -28,7 +30,9 @@ from pbos.text import PackedStrings, as_words, encode, is_missing, normalize, pa
 
 DATA = Path(__file__).parent / "data"
 QUERIES, COSINES = 64, 1 << 24  # compared with all words at a time; cosines that this may take, 4 bytes each
-ROUNDING = 1e-5  # more than a sum of unit vectors, or the product of two matrices of them, is off
+ROUNDING = 1e-5  # more than a sum of unit vectors is off
+FEW = 16  # queries; for more, NumPy's product of matrices is faster
+STEPS = 32767  # what 1 is in unit vectors rounded to int16; a product of two is at most its square, which fits int32
 Neighbors = list[tuple[str, float]]
 
 
@@ -243,17 +247,21 @@ class Model(Segmenter):
             queries = unit_rows(self.embed([item for items, _ in groups for item in items], exact=exact))
         if among is None:
             candidates = names = self.words
-            units = self._target_columns if exact else self._word_columns
+            rows = self._rounded_targets if exact else self._rounded_words
         else:
             candidates = as_words(among)
             names = self.subwords.read(candidates)
-            units = unit_rows(self.embed(candidates, exact=exact)).T
+            rows = self._rounded(candidates, exact)
         repeated = len(names) - len(set(names)) if among is not None else 0
+
+        def units(at: npt.NDArray[np.intp]) -> FloatMatrix:
+            return unit_rows(self.embed([candidates[row] for row in at.tolist()], exact=exact))
+
         found: list[Neighbors] = []
         step = max(1, min(QUERIES, COSINES // max(1, len(names))))
         for first in range(0, len(groups), step):
             some, asking = groups[first : first + step], queries[first : first + step]
-            for group, query, rough in zip(some, asking, asking @ units, strict=True):
+            for group, query, rough in zip(some, asking, products(rounded(asking), rows), strict=True):
                 asked = {word for items in group for word in items if isinstance(word, str)}
                 own = set(self.subwords.read(list(asked)))
                 best = nearest(rough, query, units, n + len(own) + repeated) if query.any() else []
@@ -284,12 +292,18 @@ class Model(Segmenter):
         return vector
 
     @cached_property
-    def _word_columns(self) -> FloatMatrix:  # (dims, n_words): the product with few queries is fastest so
-        return np.ascontiguousarray(unit_rows(self.embed(self.words)).T)
+    def _rounded_words(self) -> npt.NDArray[np.int16]:
+        return self._rounded(self.words, exact=False)
 
     @cached_property
-    def _target_columns(self) -> FloatMatrix:
-        return np.ascontiguousarray(unit_rows(self.embed(self.words, exact=True)).T)
+    def _rounded_targets(self) -> npt.NDArray[np.int16]:
+        return self._rounded(self.words, exact=True)
+
+    def _rounded(self, words: list[str], exact: bool) -> npt.NDArray[np.int16]:
+        vectors, rows = self.embed(words, exact=exact), np.empty((len(words), self.dims), np.int16)
+        for some in blocks(len(words)):
+            rows[some] = rounded(unit_rows(vectors[some]))
+        return rows
 
     @overload
     def explain(self, words: str, n: int = 5, *, neighbors: int = 10) -> Explanation: ...  # type: ignore[overload-overlap]
@@ -600,22 +614,42 @@ def as_items(items: Any) -> list[Any]:
     return list(items)
 
 
-def nearest(
-    rough: npt.NDArray[np.float32], query: npt.NDArray[np.float32], units: FloatMatrix, n: int
-) -> list[tuple[int, float]]:
-    """Return the n columns of units that are nearest to a query, as (position, cosine); of equal ones the first.
+def rounded(units: FloatMatrix) -> npt.NDArray[np.int16]:
+    """Return unit vectors in whole steps: half the memory, which is what a search mostly waits for."""
+    steps: npt.NDArray[np.int16] = np.rint(units * np.float32(STEPS)).astype(np.int16)
+    return steps
 
-    The rough cosines come from a product of matrices, whose last digits depend on how many queries there are. So the
-    candidates are compared once more, one by one.
+
+def products(queries: npt.NDArray[np.int16], rows: npt.NDArray[np.int16]) -> npt.NDArray[Any]:
+    """Return the products of rounded vectors, (n_queries, n_rows)."""
+    if len(queries) < FEW:
+        few: npt.NDArray[np.int32] = products_of_few(queries, rows)
+        return few
+    many, wide = np.empty((len(queries), len(rows)), np.float32), queries.astype(np.float32)
+    for some in blocks(len(rows)):
+        np.matmul(wide, rows[some].astype(np.float32).T, out=many[:, some])
+    return many
+
+
+def nearest(
+    rough: npt.NDArray[Any],
+    query: npt.NDArray[np.float32],
+    units: Callable[[npt.NDArray[np.intp]], FloatMatrix],
+    n: int,
+) -> list[tuple[int, float]]:
+    """Return the n unit vectors that are nearest to a query, as (position, cosine); of equal ones the first.
+
+    The rough products of all vectors with the query come from rounded ones. So the candidates are compared once more;
+    `units` returns the exact vectors at some positions.
     """
-    best = at_least(rough, n, ROUNDING)
-    columns = np.ascontiguousarray(units[:, best].T, np.float64)
-    cosines = (columns * query).sum(axis=1).astype(np.float32)
+    off = STEPS * math.sqrt(query.size) + ROUNDING * STEPS**2  # at most: each number of each vector by half a step
+    best = at_least(rough, n, math.ceil(2 * off))
+    cosines = (units(best).astype(np.float64) * query).sum(axis=1).astype(np.float32)
     order = np.argsort(-cosines, kind="stable")[:n]
     return list(zip(best[order].tolist(), cosines[order].tolist(), strict=True))
 
 
-def at_least(values: npt.NDArray[np.float32], n: int, slack: float = 0) -> npt.NDArray[np.intp]:
+def at_least(values: npt.NDArray[Any], n: int, slack: float = 0) -> npt.NDArray[np.intp]:
     """Return the positions of the values that are at least the nth largest minus slack, in order; all if n is too big.
 
     >>> at_least(np.array([0.5, 0.9, 0.1, 0.9, 0.4], np.float32), 3).tolist()
@@ -624,11 +658,11 @@ def at_least(values: npt.NDArray[np.float32], n: int, slack: float = 0) -> npt.N
     if not 0 < n < values.size:
         return np.arange(values.size if n > 0 else 0)
     few = values[:: max(1, values.size // max(4096, 8 * n))]  # the nth largest of these is no larger
-    best = np.flatnonzero(values >= nth_largest(few, n) - slack)
+    best: npt.NDArray[np.intp] = np.flatnonzero(values >= nth_largest(few, n) - slack)
     return best[values[best] >= nth_largest(values[best], n) - slack]
 
 
-def nth_largest(values: npt.NDArray[np.float32], n: int) -> np.float32:
+def nth_largest(values: npt.NDArray[Any], n: int) -> float:
     """Return the nth largest of at least n values."""
-    found: np.float32 = np.partition(values, values.size - n)[values.size - n]
+    found: float = np.partition(values, values.size - n)[values.size - n]
     return found

@@ -6,7 +6,6 @@ import re
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from pbos.arrays import FloatMatrix, row_lengths, unit_rows
 from pbos.model import Model, Neighbors
@@ -37,7 +36,7 @@ def about_subword(model: Model, subword: str, n: int) -> dict[str, Any]:
         "has_vector": bool(vector.any()),
         "n_words": len(sharing),
         "words": sharing[:n],
-        "neighbors": as_neighbors(model.neighbors(vector, n)) if vector.any() and len(model) else [],
+        "neighbors": as_neighbors(model.neighbors(vector, n)),
     }
 
 
@@ -73,9 +72,7 @@ def compared(model: Model, words: tuple[str, str]) -> dict[str, Any]:
     weights = [dict(model.weights(word)) for word in words]
     subwords = list(dict.fromkeys([*weights[0], *weights[1]]))
     table = np.array([[some.get(subword, 0.0) for some in weights] for subword in subwords]).reshape(-1, 2)
-    parts: npt.NDArray[np.float64] = np.zeros(0)
-    if subwords:
-        parts = (table / lengths * (vectors_of(model, subwords) @ units[::-1].T)).mean(axis=1)
+    parts = (table / lengths * (vectors_of(model, subwords) @ units[::-1].T)).mean(axis=1)
     order = np.argsort(-parts, kind="stable").tolist()
     return {
         "words": described(model, list(words)),

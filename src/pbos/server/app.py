@@ -42,6 +42,18 @@ DEFAULT_LIMITS = Limits()
 BLOCK = 256  # words worked on at a time
 THREADS = max(4, os.cpu_count() or 1)  # requests that run at a time; the others wait
 STATIC = Path(__file__).parent / "static"
+REFUSALS: dict[int | str, dict[str, Any]] = {
+    status: {"model": schemas.Error, "description": description}
+    for status, description in [
+        (400, "The body cannot be read as JSON."),
+        (401, "The token is missing."),
+        (408, "The body took too long to arrive."),
+        (413, "The request asks for too much."),
+        (421, "The server does not answer for this Host."),
+        (422, "The request is not valid."),
+        (429, "The server has too much to do."),
+    ]
+}
 JSON, RAW, NPY = "application/json", "application/octet-stream", "application/x-npy"
 EXAMPLES = ["unfriendliest", "covfefe", "penpineapplepie", "naïvety", "state-of-the-art"]  # for the English model
 MAP_EXAMPLES = [
@@ -80,20 +92,6 @@ def make_app(
     model = load() if model is None else model
     warm_up(model)
 
-    @cache
-    def about() -> schemas.About:  # when the page first asks; without `model.info`, which may name local files
-        config = model.config()
-        examples, map_examples = (EXAMPLES, MAP_EXAMPLES) if english else words_to_try(model)
-        return schemas.About(
-            name=name or ("English" if english else "your model"),
-            **{key: config[key] for key in ("dims", "words", "subwords", "vectors", "dtype", "confidence")},
-            normalization=model.spelling.normalization,
-            boundaries=model.spelling.boundaries,
-            examples=examples,
-            map_examples=map_examples,
-            limits=limits,
-        )
-
     Word = Annotated[str, Field(min_length=1, max_length=limits.word_length, examples=["unfriendliest"])]
     Subword = Annotated[str, Field(min_length=1, max_length=limits.word_length, examples=["est>"])]
     Count = Annotated[int, Field(ge=1, le=limits.n)]
@@ -117,9 +115,6 @@ def make_app(
     binary = {"schema": {"type": "string", "format": "binary"}}
     load_now = Load(limits)
     nearest = Batches(partial(neighbors_of, model))
-    errors: dict[int | str, dict[str, Any]] = {
-        status: {"model": schemas.Error, "description": description} for status, description in REFUSALS.items()
-    }
 
     def within_cost(words: list[str], n: int = 1) -> list[str]:
         """Return words, or refuse them if they take too long together."""
@@ -130,8 +125,8 @@ def make_app(
             raise HTTPException(413, f"the words have {cost:,} {asked}, {most}; send fewer words at a time")
         return words
 
-    vectors = APIRouter(tags=["vectors"], responses=errors)
-    spelling = APIRouter(tags=["spelling"], responses=errors)
+    vectors = APIRouter(tags=["vectors"], responses=REFUSALS)
+    spelling = APIRouter(tags=["spelling"], responses=REFUSALS)
     server = APIRouter(tags=["server"])
 
     # -- vectors -------------------------------------------------------------------------------------------------------
@@ -246,9 +241,20 @@ def make_app(
     # -- the server ----------------------------------------------------------------------------------------------------
 
     @server.get("/model")
+    @cache
     def about_model() -> schemas.About:
         """Describe the model and the limits of the server."""
-        return about()
+        config = model.config()  # without its `info`, which may name local files
+        examples, map_examples = (EXAMPLES, MAP_EXAMPLES) if english else words_to_try(model)
+        return schemas.About(
+            name=name or ("English" if english else "your model"),
+            **{key: config[key] for key in ("dims", "words", "subwords", "vectors", "dtype", "confidence")},
+            normalization=model.spelling.normalization,
+            boundaries=model.spelling.boundaries,
+            examples=examples,
+            map_examples=map_examples,
+            limits=limits,
+        )
 
     @server.get("/health")
     async def health() -> dict[str, str]:  # not in a thread: it answers even if all of them are busy
@@ -292,17 +298,6 @@ def make_app(
 
     app.add_middleware(Gate, load=load_now, hosts=hosts, token=token)
     return app
-
-
-REFUSALS = {
-    400: "The body cannot be read as JSON.",
-    401: "The token is missing.",
-    408: "The body took too long to arrive.",
-    413: "The request asks for too much.",
-    421: "The server does not answer for this Host.",
-    422: "The request is not valid.",
-    429: "The server has too much to do.",
-}
 
 
 @asynccontextmanager
@@ -401,10 +396,10 @@ def as_json(value: Any) -> Response:
     return Response(to_json(value), media_type=JSON)
 
 
-def as_results(items: list[Any], results_of: Callable[[list[Any]], Iterable[Any]]) -> Response:
-    """Return the results for many items as JSON."""
+def as_results(items: Any, results_of: Callable[[Any], Iterable[Any]], head: bytes = b'{"results":[') -> Response:
+    """Return the results for many items as JSON: an object that starts with `head`, the results, and its end."""
     written = [to_json(list(results_of(items[some])))[1:-1] for some in blocks(len(items))]
-    return Response(b'{"results":[' + b",\n".join(written) + b"]}", media_type=JSON)
+    return Response(head + b",\n".join(written) + b"]}", media_type=JSON)
 
 
 def as_vectors(vectors: FloatMatrix, accept: str) -> Response:
@@ -412,9 +407,9 @@ def as_vectors(vectors: FloatMatrix, accept: str) -> Response:
     wanted = [kind.split(";")[0].strip().lower() for kind in accept.split(",")]
     kind = next((kind for kind in wanted if kind in (RAW, NPY, JSON)), JSON)
     if kind == JSON:
-        written = [to_json(short_digits(vectors[some]).tolist())[1:-1] for some in blocks(len(vectors))]
-        start = b'{"shape":[%d,%d],"vectors":[' % vectors.shape
-        return Response(start + b",\n".join(written) + b"]}", media_type=JSON)
+        return as_results(
+            vectors, lambda some: short_digits(some).tolist(), b'{"shape":[%d,%d],"vectors":[' % vectors.shape
+        )
     vectors = vectors.astype("<f4", copy=False)
     file = io.BytesIO()
     if kind == NPY:

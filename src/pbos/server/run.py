@@ -149,10 +149,12 @@ class Connection(H11Protocol):
 class Server(uvicorn.Server):
     """A server of uvicorn that closes connections which take too long."""
 
+    complained = float("-inf")  # when it last logged a problem
+
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start to accept connections."""
         Connection.most = most_connections()
-        asyncio.get_running_loop().set_exception_handler(Complaints())
+        asyncio.get_running_loop().set_exception_handler(self.complain)
         await super().startup(sockets)
 
     async def on_tick(self, counter: int) -> bool:
@@ -168,15 +170,8 @@ class Server(uvicorn.Server):
                     one.check_time(now)
         return await super().on_tick(counter)
 
-
-class Complaints:
-    """Logs what goes wrong in the event loop, at most once a minute: if files run out, it is the same all the time."""
-
-    def __init__(self) -> None:
-        self.last = float("-inf")
-
-    def __call__(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """Log a problem, without data."""
-        if loop.time() - self.last > 60:
-            self.last = loop.time()
+    def complain(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """Log a problem of the event loop, without data; once a minute, as it is always the same if files run out."""
+        if loop.time() - self.complained > 60:
+            self.complained = loop.time()
             log.error("%s: %s", context.get("message"), type(context.get("exception")).__name__)

@@ -128,17 +128,18 @@ class Similarity(BaseModel):
     cosine: float
 
 
-class DescribedWord(WordWithConfidence):
-    read_as: str = Field(description="The word as the model reads it.")
+class ReadWord(WordWithConfidence):
+    read_as: str = Field(description="The word as the model reads it: normalized, or in a form that it knows.")
     known: bool = Field(description="Whether it is a training word.")
     coverage: float = Field(description="The share of characters that are in a subword with a vector.")
+
+
+class DescribedWord(ReadWord):
     pieces: list[str] = Field(description="The most probable segmentation.")
 
 
-class Row(DescribedWord):
+class Row(DescribedWord, WordWithNeighbors):
     """A word in a table, with the training words nearest to it."""
-
-    neighbors: list[Neighbor]
 
 
 class AboutSubword(BaseModel):
@@ -176,15 +177,12 @@ class Span(BaseModel):
     weight: float
 
 
-class ExplainedWord(SegmentedWord, WeightedWord, WordWithNeighbors):
+class ExplainedWord(SegmentedWord, WeightedWord, ReadWord, WordWithNeighbors):
     """Everything about a word: `model.explain(word).to_dict()` and a drawing."""
 
-    read_as: str = Field(description="The word as the model reads it: normalized, or in a form that it knows.")
     spelled: str = Field(description="The word with its boundary marks.")
     spans: list[Span]
     entropy: float = Field(description="Of the segmentations, in nats.")
-    coverage: float = Field(description="The share of characters that are in a subword with a vector.")
-    known: bool = Field(description="Whether it is a training word.")
     svg: str = Field(description="A drawing of the lattice.")
 
 

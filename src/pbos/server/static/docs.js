@@ -1,7 +1,7 @@
 // The API documentation: the content of /openapi.json, with a form to try each endpoint.
 
 import { make } from "./make.js";
-import { authorization } from "./token.js";
+import { send } from "./send.js";
 
 const SHOWN = 4000; // characters of a response
 
@@ -61,12 +61,9 @@ function section(spec, path, method, operation) {
     event.preventDefault();
     const query = new URLSearchParams(inputs.map((input) => [input.name, input.value]));
     const address = path.slice(1) + (inputs.length ? `?${query}` : "");
-    const options = { headers: authorization() };
-    if (area) Object.assign(options, { method: "POST", body: area.value });
-    if (area) options.headers["Content-Type"] = "application/json";
     output.hidden = false;
     try {
-      const response = await fetch(address, options);
+      const response = await send(address, area?.value);
       const text = await response.text();
       const rest = text.length > SHOWN ? ` … (${(text.length - SHOWN).toLocaleString("en")} more characters)` : "";
       output.textContent = `${response.status} ${response.headers.get("content-type")}\n${text.slice(0, SHOWN)}${rest}`;

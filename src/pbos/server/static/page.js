@@ -3,7 +3,7 @@
 
 import { make, makeBar } from "./make.js";
 import { drawing, nearest } from "./map.js";
-import { authorization } from "./token.js";
+import { send } from "./send.js";
 
 const WAIT = 120; // milliseconds from the last key until the server is asked
 const RETRY = 2000; // milliseconds until a server that does not respond is asked again
@@ -58,16 +58,11 @@ async function ask(path, parameters, body) {
   const controller = new AbortController();
   pending.set(path, controller);
   const query = parameters ? `?${new URLSearchParams(parameters)}` : "";
-  const options = { signal: controller.signal, headers: authorization() };
-  if (body) {
-    Object.assign(options, { method: "POST", body: JSON.stringify(body) });
-    options.headers["Content-Type"] = "application/json";
-  }
   let response;
   let answer;
   wait(+1);
   try {
-    response = await fetch(path + query, options);
+    response = await send(path + query, body && JSON.stringify(body), { signal: controller.signal });
     answer = await response.json();
   } catch (error) {
     if (error.name === "AbortError") throw error;
@@ -79,6 +74,18 @@ async function ask(path, parameters, body) {
     throw new Error(`${answer.error[0].toUpperCase()}${answer.error.slice(1)}.`);
   }
   return answer;
+}
+
+// Ask, and show the answer; if there is none although the server responds, `otherwise` hides the last one.
+async function showAnswer(path, [parameters, body], show, otherwise = () => {}) {
+  try {
+    const answer = await ask(path, parameters, body);
+    report(path);
+    show(answer);
+  } catch (error) {
+    if (!(error instanceof Gone) && error.name !== "AbortError") otherwise();
+    report(path, error);
+  }
 }
 
 function forget(path) {
@@ -120,20 +127,15 @@ async function showWord() {
     return;
   }
   const slow = setTimeout(() => $("results").classList.add("stale"), 300);
-  try {
-    explained = await ask("explain", { word, n: 10 });
-    report("explain");
+  await showAnswer("explain", [{ word, n: 10 }], (answer) => {
+    explained = answer;
     showExplained();
     $("results").classList.remove("stale");
-  } catch (error) {
-    if (!(error instanceof Gone) && error.name !== "AbortError") {
-      $("results").hidden = true;
-      $("summary").textContent = "";
-    }
-    report("explain", error);
-  } finally {
-    clearTimeout(slow);
-  }
+  }, () => {
+    $("results").hidden = true;
+    $("summary").textContent = "";
+  });
+  clearTimeout(slow);
 }
 
 function showExplained() {
@@ -266,7 +268,7 @@ function showPicked() {
   }
 }
 
-async function showSubword() {
+function showSubword() {
   const subword = picked();
   $("subword").hidden = !subword;
   $("subword-head").setAttribute("aria-live", state.subword ? "polite" : "off"); // what was asked for is announced
@@ -275,9 +277,7 @@ async function showSubword() {
     forget("subword");
     return;
   }
-  try {
-    const found = await ask("subword", { subword, n: SHARING });
-    report("subword");
+  showAnswer("subword", [{ subword, n: SHARING }], (found) => {
     const { n_words: sharing, words, neighbors } = found;
     const direction = directionOf(subword);
     $("subword-name").textContent = found.subword;
@@ -289,35 +289,29 @@ async function showSubword() {
     const rest = sharing > words.length ? [make("li", {}, "…")] : [];
     $("sharing").replaceChildren(...words.map((word) => make("li", {}, linkTo(word))), ...rest);
     fill("subword-near", neighbors.slice(0, NEAR), (one) => [linkTo(one.word), one.cosine.toFixed(3), one.cosine]);
-  } catch (error) {
-    report("subword", error);
-  }
+  });
 }
 
 // -- two words --------------------------------------------------------------------------------------------------------
 
-async function showComparison() {
+function showComparison() {
   const { word, other } = state;
+  const hide = () => {
+    $("cosine").textContent = "";
+    $("compared").hidden = true;
+  };
   if (!word || !other) {
     forget("compare");
     compared = null;
-    $("cosine").textContent = "";
-    $("compared").hidden = true;
+    hide();
     $("compare-note").textContent =
       "Type another word, or choose “why?” beside a near one, to see how similar they are and which subwords make them so.";
     return;
   }
-  try {
-    compared = await ask("compare", { first: word, second: other });
-    report("compare");
+  showAnswer("compare", [{ first: word, second: other }], (answer) => {
+    compared = answer;
     showCompared();
-  } catch (error) {
-    if (!(error instanceof Gone) && error.name !== "AbortError") {
-      $("cosine").textContent = "";
-      $("compared").hidden = true;
-    }
-    report("compare", error);
-  }
+  }, hide);
 }
 
 function showCompared() {
@@ -354,7 +348,7 @@ function showShares() {
 
 // -- a list: its map and its table ------------------------------------------------------------------------------------
 
-async function showMap() {
+function showMap() {
   if (!state.map.length) {
     forget("map");
     mapped = null;
@@ -363,18 +357,15 @@ async function showMap() {
     return;
   }
   const most = about.limits.map_words;
-  try {
-    mapped = await ask("map", null, { words: state.map.slice(0, most) });
-    report("map");
+  showAnswer("map", [null, { words: state.map.slice(0, most) }], (answer) => {
+    mapped = answer;
     drawMap();
     const without = mapped.without_vector.length ? ` Without a known subword: ${mapped.without_vector.join(", ")}.` : "";
     const some = state.map.length > most ? "the first " : "";
     const link = linkIsLong() ? " The list is too long for the link to this page." : "";
     $("map-note").textContent =
       `The map shows ${Math.round(100 * mapped.spread)}% of the variance of ${some}${mapped.points.length} words.${without}${link}`;
-  } catch (error) {
-    report("map", error);
-  }
+  });
 }
 
 function drawMap() {
@@ -390,17 +381,13 @@ function showAddButton() {
   $("add").hidden = !state.word || state.map.includes(state.word);
 }
 
-let tables = 0; // how many tables were started
-
 async function showTable() {
-  tables += 1;
-  const mine = tables;
+  pending.get("table")?.abort(); // of another list
   const unknown = state.map.filter((word) => !rows.has(word));
   showRows();
   try {
     for (let first = 0; first < unknown.length; first += AT_A_TIME) {
       const { results } = await ask("table", null, { words: unknown.slice(first, first + AT_A_TIME), n: NEAR });
-      if (mine !== tables) return; // the list has changed
       for (const row of results) rows.set(row.word, row);
       showRows();
     }
