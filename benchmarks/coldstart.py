@@ -1,65 +1,129 @@
-"""Cold start: the processor time of first calls in a process of its own with an empty cache, and what is compiled.
+"""Cold start: the processor time that compiling the kernels takes, in a process of its own with an empty cache.
 
-`python benchmarks/coldstart.py` prints a row for each first call (embed, segment, ...). Functions of NumPy inside
-kernels are compiled from Numba's own sources; they count too.
+`python benchmarks/coldstart.py` prints one table per first call (embed, segment, ...): for each compiled function the
+number of signatures and the processor time of its own, without the functions it calls, which are listed themselves.
+Functions of NumPy inside kernels are compiled from Numba's own sources; they are listed with their module.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter, defaultdict
+from typing import Any
 
-from numba.core import event
+FIRST_CALLS = ("import", "embed", "segment", "sample", "explain", "confidence", "neighbors", "long word")
+SHOWN = 0.02  # functions that took less are summed up
 
-WORD = "unfriendliest"
 
-
-class Compiled(event.Listener):
-    """The functions that were compiled, once for each signature."""
+class CompileTimes:
+    """Adds up the processor time of compiling each function, without that of the functions it calls."""
 
     def __init__(self) -> None:
-        self.functions: list[object] = []
+        self.seconds: defaultdict[str, float] = defaultdict(float)
+        self.signatures: Counter[str] = Counter()
+        self._inner = [0.0]
 
-    def on_start(self, event) -> None:
-        """Remember a function."""
-        self.functions.append(event.data["dispatcher"].py_func)
+    def watch(self) -> None:
+        """Listen to Numba's events."""
+        from numba.core import event
 
-    def on_end(self, event) -> None:
-        """Ignore."""
+        times = self
+
+        starts: list[float] = []
+
+        class Listener(event.Listener):  # type: ignore[misc]  # Numba is untyped
+            def on_start(self, event: Any) -> None:
+                starts.append(time.process_time())
+                times._inner.append(0.0)
+
+            def on_end(self, event: Any) -> None:
+                took = time.process_time() - starts.pop()
+                function = event.data["dispatcher"].py_func
+                module = function.__module__.removeprefix("pbos.kernels.")
+                name = f"{module}.{function.__qualname__.partition('.')[0]}"
+
+                times.seconds[name] += took - times._inner.pop()
+                times.signatures[name] += 1
+                times._inner[-1] += took
+
+        event.register("numba:compile", Listener())
 
 
-def measure() -> None:
-    """Make the first calls, one after another, and print what each took."""
-    compiled, started = Compiled(), 0.0
-    event.register("numba:compile", compiled)
+def measure_here() -> None:
+    """Make the first calls, one after another, and print what each took as JSON."""
+    times = CompileTimes()
+    spent = [time.process_time()]
+    steps: list[dict[str, Any]] = []
+
+    def done(name: str) -> None:
+        now = time.process_time()
+        steps.append(
+            {
+                "step": name,
+                "seconds": now - spent[-1],
+                "functions": {name: [times.signatures[name], taken] for name, taken in times.seconds.items()},
+            }
+        )
+        spent.append(now)
+        times.seconds.clear()
+        times.signatures.clear()
+
     import pbos
 
+    times.watch()
     model = pbos.load()
-    calls = {
-        "import": lambda: None,
-        "embed": lambda: model.embed(WORD),
-        "segment": lambda: model.segment(WORD),
-        "sample": lambda: model.sample(WORD, 1, 0),
-        "explain": lambda: model.explain(WORD).weights,
-        "confidence": lambda: model.confidence(WORD),
-        "neighbors": lambda: model.neighbors(WORD),
-        "long word": lambda: model.embed(WORD * 100),
-    }
-    print("| first call | processor time | functions | signatures |\n|---|---|---|---|")
-    for name, call in calls.items():
-        call()
-        now, functions = time.process_time(), compiled.functions
-        print(f"| {name} | {now - started:.2f} s | {len(set(functions))} | {len(functions)} |", flush=True)
-        started, compiled.functions = now, []
+    done("import")
+    model.embed("unfriendliest")
+    done("embed")
+    model.segment("unfriendliest")
+    done("segment")
+    model.sample("unfriendliest", 1, 0)
+    done("sample")
+    model.explain("unfriendliest").weights  # noqa: B018
+    done("explain")
+    model.confidence("unfriendliest")
+    done("confidence")
+    model.neighbors("unfriendliest")
+    done("neighbors")
+    model.embed("unfriendliest" * 100)
+    done("long word")
+    print(json.dumps(steps))
+
+
+def measure(environment: dict[str, str] | None = None) -> list[dict[str, Any]]:
+    """Measure in a new process with an empty cache."""
+    with tempfile.TemporaryDirectory() as folder:
+        settings = {**os.environ, "NUMBA_CACHE_DIR": folder, **(environment or {})}
+        command = [sys.executable, __file__, "here"]
+        output = subprocess.run(command, env=settings, check=True, capture_output=True, text=True).stdout
+    steps: list[dict[str, Any]] = json.loads(output)
+    return steps
+
+
+def report(steps: list[dict[str, Any]]) -> str:
+    """Return the tables in Markdown."""
+    lines = ["| first call | processor time | of which compiling | functions | signatures |", "|---|---|---|---|---|"]
+    for step in steps:
+        times = step["functions"].values()
+        compiling, signatures = sum(taken for _, taken in times), sum(number for number, _ in times)
+        lines.append(f"| {step['step']} | {step['seconds']:.2f} s | {compiling:.2f} s | {len(times)} | {signatures} |")
+    for step in steps:
+        functions = sorted(step["functions"].items(), key=lambda item: -item[1][1])
+        shown = [f"{name} {taken:.2f}{f' ({number})' if number > 1 else ''}" for name, (number, taken) in functions]
+        large = [text for text, (_, (_, taken)) in zip(shown, functions, strict=True) if taken >= SHOWN]
+        rest = sum(taken for _, (_, taken) in functions if taken < SHOWN)
+        if functions:
+            lines += ["", f"{step['step']}: {', '.join(large)}, {len(functions) - len(large)} others {rest:.2f}"]
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":
     if sys.argv[1:] == ["here"]:
-        measure()
+        measure_here()
     else:
-        with tempfile.TemporaryDirectory() as cache:
-            command = [sys.executable, __file__, "here"]
-            subprocess.run(command, env={**os.environ, "NUMBA_CACHE_DIR": cache}, check=True)
+        print(report(measure()))

@@ -44,6 +44,7 @@ SMALL_CHUNK = 256  # fewer words are not worth a thread
 MOST_CUTS = 1 << 25  # segmentations times characters of the longest word
 MOST_DRAWS = 1 << 27  # samples times characters of SMALL_CHUNK words
 LONG_RUN = 2048  # slots whose segmentations are found together
+CANDIDATES = 4  # per segmentation that is asked for, in words with marks: those with the most probable paths
 LEAST = np.float32(1e-3)  # added to lengths before their logarithms are taken
 NO_SCALES = np.zeros(0, np.float32)
 NO_SCALES.flags.writeable = False  # as scales are
@@ -291,17 +292,19 @@ class Subwords:
         else:
             check_size(n, codes.codes.size, MOST_DRAWS)
             uniforms = random.random(n * codes.codes.size)
+        in_order = random is not None or not self.spelling.boundaries
         keys = letter_keys(longest.bit_length() + 1)
         found: list[list[Segmentation]] = []
+        some: tuple[Any, Any, Any]
         for start, end in runs(codes.offsets):
             starts, _, probs = find_spans(self._nodes, self._weighing[0], *codes, start, end)
             letters = count_letters(*codes, start, end, self.spelling.boundaries, self.spelling.inner_boundaries)
             given = starts, probs, letters, codes.offsets, start, end
             if uniforms is None:
-                some = best_of_words(*given, keys, n)
+                some = best_of_words(*given, keys, n if in_order else CANDIDATES * n)
             else:
                 some = samples_of_words(*given, uniforms[n * codes.offsets[start] :], n)
-            found += as_segmentations(plain[start:end], *some)
+            found += as_segmentations(plain[start:end], *some, None if in_order else n)
         return found
 
     def weights(self, words: list[str], threads: int | None = None) -> Weights:
@@ -454,24 +457,35 @@ def as_segmentations(
     words: list[str],
     word_indptr: npt.NDArray[np.int64],
     probabilities: npt.NDArray[np.float64],
-    indptr: npt.NDArray[np.int64],
     cuts: npt.NDArray[np.int32],
+    n: int | None,
 ) -> list[list[Segmentation]]:
-    """Turn the arrays of `segmentations_of_words` into segmentations of words, given without marks."""
+    """Turn the arrays of `best_of_words` into segmentations of words, given without marks.
+
+    These are the n best of each word, equal ones in their given order; or, if n is None, all as they come.
+    """
+    firsts = (cuts == 0).nonzero()[0]
     if len(words) == 1:  # loops are faster than arrays
-        (word,), places = words, cuts.tolist()
-        parts = [places[first:last] for first, last in itertools.pairwise(indptr.tolist())]
+        (word,), places, probs, begins = words, cuts.tolist(), probabilities.tolist(), [*firsts.tolist(), cuts.size]
+        order = list(range(len(probs)))
+        if n is not None:
+            order = sorted(order, key=probs.__getitem__, reverse=True)[:n]
+        parts = [places[begins[at] : begins[at + 1]] for at in order]
         pieces = [tuple([word[begin:end] for begin, end in itertools.pairwise(part)]) for part in parts]
-        return [list(map(Segmentation, pieces, probabilities.tolist()))]
-    is_first, is_last = np.zeros((2, cuts.size), np.bool_)
-    is_first[indptr[:-1]] = is_last[indptr[1:] - 1] = True
-    sizes = np.diff(indptr) - 1  # pieces per segmentation
+        return [list(map(Segmentation, pieces, [probs[at] for at in order]))]
     of_word = np.repeat(np.arange(len(words)), np.diff(word_indptr))
-    begins, ends = cuts[~is_last].tolist(), cuts[~is_first].tolist()
+    sizes = np.diff(firsts, append=cuts.size) - 1  # pieces per segmentation
+    if n is not None:
+        rank = np.arange(of_word.size) - word_indptr[of_word]
+        chosen = np.lexsort((-probabilities, of_word))[rank < n]
+        of_word, firsts, sizes, probabilities = of_word[chosen], firsts[chosen], sizes[chosen], probabilities[chosen]
+    bounds = np.concatenate([[0], np.cumsum(sizes)])
+    at = np.arange(bounds[-1]) + np.repeat(firsts - bounds[:-1], sizes)  # the first cut of each piece
     spelled = map(words.__getitem__, np.repeat(of_word, sizes).tolist())
-    all_pieces = [word[begin:end] for word, begin, end in zip(spelled, begins, ends, strict=True)]
-    bounds = np.concatenate([[0], np.cumsum(sizes)]).tolist()
-    tuples = [tuple(all_pieces[first:last]) for first, last in itertools.pairwise(bounds)]
+    spans = zip(spelled, cuts[at].tolist(), cuts[at + 1].tolist(), strict=True)
+    all_pieces = [word[begin:end] for word, begin, end in spans]
+    tuples = [tuple(all_pieces[first:last]) for first, last in itertools.pairwise(bounds.tolist())]
     pairs = zip(tuples, probabilities.tolist(), strict=True)
     found = list(map(tuple.__new__, itertools.repeat(Segmentation), pairs))  # faster than Segmentation(*pair)
-    return [found[first:last] for first, last in itertools.pairwise(word_indptr.tolist())]
+    ends = np.searchsorted(of_word, np.arange(len(words) + 1))
+    return [found[first:last] for first, last in itertools.pairwise(ends.tolist())]

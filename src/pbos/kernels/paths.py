@@ -7,14 +7,15 @@ the number of letters (code points that are not marks) before each position.
 import numpy as np
 
 from pbos.kernels import grown, kernel, part
-from pbos.kernels.sums import BIG, PLAIN_LENGTH, PLAIN_TOTAL, log_total, share_of, write_backward
+from pbos.kernels.sums import BIG, PLAIN_TOTAL, log_total, share_of, write_backward
 
 RIGHT = ord(">")
-CANDIDATES = 4  # per segmentation that is asked for, in words with marks; see `best_of_words`
 NONE, DONE = -1, -2
+LOWEST = -np.finfo(np.float64).max
 # A way to finish a word from some position: the way that it goes on with after its first span, the next best way from
-# the same position, that position, and a key of its cuts between letters.
-REST, NEXT, PLACE, KEY = range(4)
+# the same position, that position, a key of its cuts between letters, and another way with a similar key.
+REST, NEXT, PLACE, KEY, SAME = range(5)
+MANY_WAYS = 1 << 20  # room for more is only made when it is needed
 
 
 @kernel
@@ -46,278 +47,165 @@ def count_letters(codes, offsets, first, last, boundaries, inner_boundaries):
 
 
 @part
-def best_path(starts, span_probs, ways, scores, totals):
-    """Find the most probable path of a short word without marks, without logarithms; return `log_total`.
+def best_paths(starts, span_probs, letters, letter_keys, n, ways, scores, rests, steps):
+    """Find the n most probable paths; return whether there was room for all ways that this takes.
 
-    Among equals, the longer first span comes first. Returns 0 if the products get too small. Otherwise the best path
-    cannot have underflowed: it is at least 2**-255 of the total, since there are at most that many paths.
-    """
-    length = starts.size - 1
-    totals[length] = scores[length] = 1.0
-    ways[length, PLACE] = length
-    for i in range(length - 1, -1, -1):
-        first = np.uint64(starts[i])
-        total, best, taken = 0.0, 0.0, first
-        for at in range(np.uint64(starts[i + 1]) - first):
-            end = np.uint64(i + 1) + at
-            prob = span_probs[first + at]
-            total += prob * totals[end]
-            if prob * scores[end] >= best:
-                best = prob * scores[end]
-                taken = first + at
-        totals[i], scores[i] = total, best
-        ways[i, REST], ways[i, NEXT], ways[i, PLACE] = i + 1 + np.int64(taken) - starts[i], NONE, i
-    if totals[0] < PLAIN_TOTAL:
-        return 0.0
-    scores[0] = np.log(scores[0])
-    return np.log(totals[0])
-
-
-@part
-def find_slot(table, ways, place, key):
-    """Return the slot of a hash table that has the way with some cuts, or where it belongs."""
-    mask = table.size - 1
-    slot = (key ^ 31 * place) & mask
-    while table[slot] >= 0 and (ways[table[slot], KEY] != key or ways[table[slot], PLACE] != place):
-        slot = (slot + 1) & mask
-    return slot
-
-
-@part
-def table_of(ways, size):
-    """Return a hash table of the first `size` ways, with room for as many more."""
-    room = 64
-    while room < 4 * size:
-        room *= 2
-    table = np.empty(room, np.int64)
-    for slot in range(room):
-        table[slot] = NONE
-    for way in range(size):
-        table[find_slot(table, ways, ways[way, PLACE], ways[way, KEY])] = way
-    return table
-
-
-@part
-def best_paths(starts, span_probs, letters, letter_keys, n, ways, scores):
-    """Find the n most probable paths; return the ways and their scores, which may be larger copies of those given.
-
-    The ways from the start of the word are linked from way 0. Among equals, the longer first span comes first. Paths
-    that cut between the same letters differ only in how they treat boundary marks; just the best of them counts. Cuts
-    are compared by the XOR of `letter_keys`, which has a random 63-bit number for each letter.
+    `rests` and `steps` are space for the spans: the way that each goes on with, and the logarithm of its probability,
+    -inf if it has no more ways. Way 0 is the end of the word, way `length - i` the best one from position i.
+    Among equals, the longer first span comes first. Paths that cut between the same letters differ only in how they
+    treat boundary marks; just the best of them counts. Cuts are compared by the XOR of `letter_keys`, which has a
+    random 63-bit number for each letter.
 
     Every span goes on with the best way from its end, then with the second best, and so on. The next way from a
     position is the best of what its spans go on with. Ways are only found when they are needed: after the pass that
     finds the best way from every position, a path costs about as much as it is long.
     """
     length = starts.size - 1
-    marked = letters[length] < length  # without marks, no two paths have the same cuts
-    shift = starts[0]
-    steps = np.empty(starts[length] - shift, np.float64)
-    rests = np.empty(starts[length] - shift, np.int64)  # the way that each span goes on with, or NONE
-    taken = np.empty(length + 1, np.int64)  # the span of the last way from each position
-    lasts = np.empty(length + 1, np.int64)  # the last way from each position
+    lasts, taken = np.empty(length + 1, np.int64), np.empty(length + 1, np.int64)  # the last way from i and its span
     stack = np.empty(length + 1, np.int64)  # positions from which one more way is needed
-    table = np.empty(1, np.int64)
+    room = 16
+    while room < length + n:
+        room *= 2
+    table = np.empty(room, np.int64)  # by key, the last of the ways that are linked by SAME
+    for slot in range(room):
+        table[slot] = NONE
     for i in range(length):
-        taken[i] = NONE
+        lasts[i], taken[i] = length - i, NONE
         for k in range(starts[i], starts[i + 1]):
-            steps[k - shift] = np.log(span_probs[k]) if span_probs[k] > 0.0 else 0.0
-            rests[k - shift] = i + 1 + k - starts[i] if span_probs[k] > 0.0 else NONE
+            rests[k] = length - (i + 1 + k - starts[i])
+            steps[k] = np.log(span_probs[k]) if span_probs[k] > 0.0 else -np.inf
     taken[length] = DONE
-    ways[length, NEXT], ways[length, PLACE], ways[length, KEY] = NONE, length, 0
-    scores[length] = 0.0
-    size = length + 1  # way i is the best one from position i
-    for request in range(length + n - 1):
-        stack[0] = max(length - 1 - request, 0)
-        depth = 1
-        while depth > 0:
-            i = stack[depth - 1]
+    scores[0] = 0.0
+    ways[0, NEXT], ways[0, PLACE], ways[0, KEY] = NONE, length, 0
+    size = 1
+    for request in range(1 - length, n):
+        depth = 0
+        stack[0] = max(-request, 0)
+        while depth >= 0:
+            i = stack[depth]
             k = taken[i]
             if k >= 0:
-                rest, end = ways[rests[k - shift], NEXT], i + 1 + k - starts[i]
-                if rest == NONE and taken[end] != DONE:
-                    stack[depth] = end
+                end = i + 1 + k - starts[i]
+                rest = ways[rests[k], NEXT]
+                if rest != NONE:
+                    rests[k] = rest
+                elif taken[end] != DONE:
                     depth += 1
+                    stack[depth] = end
                     continue
-                rests[k - shift] = rest
-            score, chosen = -np.inf, NONE
-            for k in range(starts[i + 1] - 1, starts[i] - 1, -1):
-                rest = rests[k - shift]
-                if rest >= 0 and steps[k - shift] + scores[rest] > score:
-                    score, chosen = steps[k - shift] + scores[rest], k
+                else:
+                    steps[k] = -np.inf
+            score, chosen = LOWEST, NONE
+            for k in range(starts[i], starts[i + 1]):
+                value = steps[k] + scores[rests[k]]
+                if value >= score:
+                    score, chosen = value, k
+            taken[i] = chosen
             if chosen == NONE:
                 taken[i] = DONE
                 depth -= 1
                 continue
-            taken[i] = chosen
-            rest, end = rests[chosen - shift], i + 1 + chosen - starts[i]
-            key, way = ways[rest, KEY], i
+            rest, end = rests[chosen], i + 1 + chosen - starts[i]
+            key = ways[rest, KEY]
             if letters[end] > letters[i]:
                 key ^= letter_keys[letters[i]]
-            if request >= length:
-                if marked:
-                    if 2 * size >= table.size:
-                        table = table_of(ways, size)
-                    slot = find_slot(table, ways, i, key)
-                    if table[slot] >= 0:
-                        continue
-                    table[slot] = size
-                if size == scores.size:
-                    scores = grown(scores, 2 * size)
-                    more = np.empty((2 * size, 4), np.int64)
-                    for way in range(size):
-                        for field in range(4):
-                            more[way, field] = ways[way, field]
-                    ways = more
-                way = size
-                size += 1
-                ways[lasts[i], NEXT] = way
-            lasts[i] = way
-            scores[way] = score
-            ways[way, REST], ways[way, NEXT], ways[way, PLACE], ways[way, KEY] = rest, NONE, i, key
+            slot = (key ^ i) & (room - 1)
+            same = table[slot]
+            while same != NONE and (ways[same, KEY] != key or ways[same, PLACE] != i):
+                same = ways[same, SAME]
+            if same != NONE:
+                continue
+            if size == scores.size:
+                return False
+            ways[lasts[i], NEXT] = size
+            lasts[i] = size
+            scores[size] = score
+            ways[size, REST], ways[size, NEXT], ways[size, PLACE] = rest, NONE, i
+            ways[size, KEY], ways[size, SAME] = key, table[slot]
+            table[slot] = size
+            size += 1
             depth -= 1
         if taken[0] == DONE:
             break
-    return ways, scores
+    return True
 
 
 @part
-def log_total_of_cuts(starts, span_probs, places, cuts, first, last, values):
-    """Return the logarithm of the sum over all paths that cut between letters exactly at `cuts[first:last]`.
+def log_total_of_cuts(starts, span_probs, letters, cuts, first, values):
+    """Return the logarithm of the sum over all paths that cut between letters exactly at the cuts from `first` on.
 
-    The cuts ascend from 0 to the number of letters; how the paths treat marks does not matter. `places` has the first
-    position with each number of letters before it; `values` is space for length + 1 numbers.
+    The cuts ascend from 0 to the number of letters; how the paths treat marks does not matter. `values` is space for
+    length + 1 numbers.
     """
     length = starts.size - 1
-    for number in range(first, last):
-        for i in range(places[cuts[number]], places[cuts[number] + 1]):
-            values[i] = 0.0
+    for i in range(length + 1):
+        values[i] = 0.0
     values[0] = 1.0
-    exponent = 0
-    for number in range(first, last):
-        begin, end = places[cuts[number]], places[cuts[number] + 1]
-        most = 0.0
-        for i in range(begin, end):
-            most = max(most, values[i])
-        if most < PLAIN_TOTAL:
-            exponent -= 1
-            for i in range(begin, end):
-                values[i] *= BIG
-        next_begin = next_end = end
-        if number + 1 < last:
-            next_begin, next_end = places[cuts[number + 1]], places[cuts[number + 1] + 1]
-        for i in range(begin, end):
-            for j in range(i + 1, next_end):
-                k = starts[i] + j - i - 1
-                if k < starts[i + 1] and (j < end or j >= next_begin):
+    exponent, at = 0, first
+    for i in range(length):
+        if values[i] > 0.0:
+            if letters[i] > cuts[at]:
+                at += 1
+                if values[i] < PLAIN_TOTAL:
+                    exponent -= 1
+                    j = i
+                    while j <= length and letters[j] == cuts[at]:
+                        values[j] *= BIG
+                        j += 1
+            for k in range(starts[i], starts[i + 1]):
+                j = i + 1 + k - starts[i]
+                if letters[j] == cuts[at] or letters[j] == cuts[at + 1]:
                     values[j] += values[i] * span_probs[k]
     return np.log(values[length]) + exponent * np.log(BIG)
 
 
-@part
-def ordered(values, size):
-    """Return the order of some values, largest first; equal ones keep their order."""
-    order, other = np.empty(size, np.int64), np.empty(size, np.int64)
-    for at in range(size):
-        order[at] = at
-    width = 1
-    while width < size:  # merges sorted pieces of this width
-        for first in range(0, size, 2 * width):
-            left, middle = first, min(first + width, size)
-            right, last = middle, min(first + 2 * width, size)
-            for at in range(first, last):
-                if left < middle and (right == last or values[order[left]] >= values[order[right]]):
-                    other[at] = order[left]
-                    left += 1
-                else:
-                    other[at] = order[right]
-                    right += 1
-        order, other = other, order
-        width *= 2
-    return order
-
-
-@part
-def write_places(letters, length, places):
-    """Write the first position with each number of letters before it, and at the end the length + 1."""
-    for position in range(length, -1, -1):
-        places[letters[position]] = position
-    places[letters[length] + 1] = length + 1
-
-
 @kernel
 def best_of_words(starts, span_probs, all_letters, offsets, first, last, letter_keys, n):
-    """Return the n most probable segmentations of words, best first: word_indptr, probabilities, indptr, cuts.
+    """Return the segmentations of words with the n most probable paths: word_indptr, probabilities, cuts.
 
-    Those of word w are `word_indptr[w - first]:word_indptr[w - first + 1]`. Segmentation s cuts the letters at
-    `cuts[indptr[s]:indptr[s + 1]]`, from 0 to their number.
-
-    With marks, a segmentation is the sum of all paths that differ only in how they treat the marks; candidates are the
-    4 n segmentations with the most probable single path.
+    Those of word w are `word_indptr[w - first]:word_indptr[w - first + 1]`. The cuts of each segmentation ascend from 0
+    to the number of letters. With marks, a segmentation is the sum of all paths that differ only in how they treat the
+    marks, so the best one of a word is not always the first.
     """
-    word_indptr, indptr = np.empty(last - first + 1, np.int64), np.empty(last - first + 2, np.int64)
-    probabilities = np.empty(last - first + 2, np.float64)
-    cuts = np.empty(starts.size, np.int32)
-    scores, ways = np.empty(starts.size, np.float64), np.empty((starts.size, 4), np.int64)
-    places, values = np.empty(starts.size + 1, np.int64), np.empty(starts.size, np.float64)
-    word_indptr[0] = indptr[0] = 0
-    size = n_cuts = slot = 0
+    word_indptr = np.empty(last - first + 1, np.int64)
+    probabilities, cuts = np.empty(starts.size, np.float64), np.empty(starts.size, np.int32)
+    room = min((2 + n // 2) * starts.size, MANY_WAYS)
+    ways, scores = np.empty((room, 5), np.int64), np.empty(room, np.float64)
+    rests, steps = np.empty(span_probs.size, np.int64), np.empty(span_probs.size, np.float64)
+    values = np.empty(starts.size, np.float64)
+    word_indptr[0] = size = slot = 0
+    n_cuts = np.int64(0)
     for word in range(first, last):
         length = offsets[word + 1] - offsets[word]
         word_starts, letters = starts[slot : slot + length + 1], all_letters[slot : slot + length + 1]
         slot += length + 1
-        n_letters = letters[length]
-        marked = n_letters < length
-        wanted = CANDIDATES * n if marked else n
-        if n_letters < 31:
-            wanted = min(wanted, 1 << max(n_letters - 1, 0))  # all there are
-        total = 0.0
-        if n == 1 and not marked and length <= PLAIN_LENGTH:
-            total = best_path(word_starts, span_probs, ways, scores, values)
-        if total == 0.0:
-            ways, scores = best_paths(word_starts, span_probs, letters, letter_keys, wanted, ways, scores)
-            total = log_total(word_starts, span_probs, values)
-        write_places(letters, length, places)
-
-        found, way = 0, 0
+        wanted = min(n, 1 << min(letters[length] - 1, 32))  # all there are
+        while not best_paths(word_starts, span_probs, letters, letter_keys, wanted, ways, scores, rests, steps):
+            room *= 4
+            ways, scores = np.empty((room, 5), np.int64), np.empty(room, np.float64)
+        total = log_total(word_starts, span_probs, values)
+        way = length
         while way != NONE:
-            found += 1
-            way = ways[way, NEXT]
-        some, ends = np.empty(found, np.float64), np.empty(found + 1, np.int64)
-        own = np.empty(found * (n_letters + 1), np.int32)
-        ends[0] = at = way = 0
-        for number in range(found):
-            own[at] = 0
-            at += 1
-            step = way
-            while ways[step, PLACE] < length:
+            if n_cuts + length >= cuts.size:
+                cuts = grown(cuts, 2 * (n_cuts + length))
+                probabilities = grown(probabilities, cuts.size)
+            begin, step = n_cuts, way
+            cuts[n_cuts] = 0
+            while step > 0:
                 step = ways[step, REST]
                 cut = letters[ways[step, PLACE]]
-                if cut > own[at - 1]:
-                    own[at] = cut
-                    at += 1
-            ends[number + 1] = at
+                if cut > cuts[n_cuts]:
+                    n_cuts += 1
+                    cuts[n_cuts] = cut
+            n_cuts += 1
             score = scores[way]
-            if marked:
-                score = log_total_of_cuts(word_starts, span_probs, places, own, ends[number], at, values)
-            some[number] = np.exp(min(score - total, 0.0))
-            way = ways[way, NEXT]
-
-        if size + found >= probabilities.size:
-            probabilities = grown(probabilities, 2 * (size + found))
-            indptr = grown(indptr, 2 * (size + found))
-        if n_cuts + at > cuts.size:
-            cuts = grown(cuts, 2 * (n_cuts + at))
-        order = ordered(some, found)
-        for rank in range(min(found, n)):
-            probabilities[size] = some[order[rank]]
-            for k in range(ends[order[rank]], ends[order[rank] + 1]):
-                cuts[n_cuts] = own[k]
-                n_cuts += 1
+            if letters[length] < length:
+                score = log_total_of_cuts(word_starts, span_probs, letters, cuts, begin, values)
+            probabilities[size] = np.exp(min(score - total, 0.0))
             size += 1
-            indptr[size] = n_cuts
+            way = ways[way, NEXT]
         word_indptr[word - first + 1] = size
-    return word_indptr, probabilities[:size], indptr[: size + 1], cuts[:n_cuts]
+    return word_indptr, probabilities[:size], cuts[:n_cuts]
 
 
 @kernel
@@ -327,24 +215,20 @@ def samples_of_words(starts, span_probs, all_letters, offsets, first, last, unif
     `uniforms` has n random numbers per code point. From position i the span (i, j) is taken with probability
     p(i, j) * backward[j] / backward[i].
     """
-    word_indptr, indptr = np.empty(last - first + 1, np.int64), np.empty(n * (last - first) + 1, np.int64)
-    probabilities = np.empty(n * (last - first), np.float64)
-    cuts = np.empty(n * starts.size, np.int32)
-    places, exponents = np.empty(starts.size + 1, np.int64), np.empty(starts.size, np.int64)
+    word_indptr, probabilities = np.empty(last - first + 1, np.int64), np.empty(n * (last - first), np.float64)
+    cuts, exponents = np.empty(n * starts.size, np.int32), np.empty(starts.size, np.int64)
     values, backward = np.empty(starts.size, np.float64), np.empty(starts.size, np.float64)
-    word_indptr[0] = indptr[0] = 0
-    size = n_cuts = slot = drawn = 0
+    word_indptr[0] = size = slot = drawn = 0
+    n_cuts = np.int64(0)
     for word in range(first, last):
         length = offsets[word + 1] - offsets[word]
         word_starts, letters = starts[slot : slot + length + 1], all_letters[slot : slot + length + 1]
         slot += length + 1
-        write_places(letters, length, places)
         write_backward(word_starts, span_probs, backward, exponents)
         total = log_total(word_starts, span_probs, values)
         for _ in range(n):
+            begin, position, score = n_cuts, 0, 0.0
             cuts[n_cuts] = 0
-            n_cuts += 1
-            position, score = 0, 0.0
             while position < length:
                 remaining, chosen = uniforms[drawn + position], 0
                 for k in range(word_starts[position], word_starts[position + 1]):
@@ -356,14 +240,14 @@ def samples_of_words(starts, span_probs, all_letters, offsets, first, last, unif
                             break
                 score += np.log(span_probs[chosen])
                 position += 1 + chosen - word_starts[position]
-                if letters[position] > cuts[n_cuts - 1]:
-                    cuts[n_cuts] = letters[position]
+                if letters[position] > cuts[n_cuts]:
                     n_cuts += 1
+                    cuts[n_cuts] = letters[position]
+            n_cuts += 1
             drawn += length
             if letters[length] < length:
-                score = log_total_of_cuts(word_starts, span_probs, places, cuts, indptr[size], n_cuts, values)
+                score = log_total_of_cuts(word_starts, span_probs, letters, cuts, begin, values)
             probabilities[size] = np.exp(min(score - total, 0.0))
             size += 1
-            indptr[size] = n_cuts
         word_indptr[word - first + 1] = size
-    return word_indptr, probabilities, indptr, cuts[:n_cuts]
+    return word_indptr, probabilities, cuts[:n_cuts]
