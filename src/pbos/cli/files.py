@@ -93,8 +93,6 @@ def train(
       pbos train GoogleNews.bin --memory 8G --dtype float16 -o my-model
       pbos train GoogleNews.bin --scheduler tcp://10.0.0.1:8786 -o /shared/my-model
     """
-    options: dict[str, Any] = dict(locals())  # those of `pbos.train`
-    del options["vectors"], options["force"], options["plan"], options["json"], options["settings"]
     from pbos.training import parts_of, plan_of, read_vectors
     from pbos.workspace import JOB
 
@@ -114,7 +112,23 @@ def train(
             (write if plan else note)(f"{name}: {value}")
         if plan:
             return
-    model = pbos.train(source, **options, **settings)
+    model = pbos.train(
+        source,
+        counts,
+        preset=preset,
+        limit=limit,
+        heldout=heldout,
+        keep_targets=keep_targets,
+        dtype=dtype,
+        output=output,
+        memory=memory,
+        scheduler=scheduler,
+        parts=parts,
+        threads=threads,
+        device=device,
+        seed=seed,
+        **settings,
+    )
     note_saved(model, output)
     training = model.info["training"]
     if "heldout_cosine" in training:

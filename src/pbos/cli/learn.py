@@ -66,11 +66,23 @@ def count(
       pbos count 'texts/*.txt.gz' --scheduler tcp://10.0.0.1:8786 -o counts.tsv
       pbos count corpus.txt --cooccurrences counted -o counts.tsv
     """
-    options: dict[str, Any] = dict(locals())  # those of `pbos.count`
-    del options["text"], options["output"]
     name = Path(output).name if is_remote(output) else output
     with resumable(cooccurrences or Path(f"{name}.words")):
-        counts = pbos.count(texts_of(text), output, **options)
+        counts = pbos.count(
+            texts_of(text),
+            output,
+            column=column,
+            min_count=min_count,
+            lowercase=lowercase,
+            pretokenized=pretokenized,
+            cooccurrences=cooccurrences,
+            window=window,
+            add=add,
+            resume=resume,
+            memory=memory,
+            threads=threads,
+            scheduler=scheduler,
+        )
     note(f"wrote {output}: {len(counts):,} words, {int(counts.counts.sum()):,} times in all")
 
 
@@ -123,8 +135,6 @@ def learn(
       pbos learn counted --dims 300 -o my-model
       pbos learn reviews.parquet --column text --memory 8G -o my-model
     """
-    options: dict[str, Any] = dict(locals())  # those of `pbos.learn`
-    del options["text"], options["force"], options["settings"]
     if add and cooccurrences is None:
         raise InputError("--add needs the folder to add to; give it with --cooccurrences")
     folder = absolute(Path(output).name if is_remote(output) else output)
@@ -134,7 +144,28 @@ def learn(
     if absolute(kept) == folder and not is_remote(output):
         raise InputError(f"the model and the co-occurrences cannot both be saved to {output}; choose another folder")
     with resumable(kept):
-        model = pbos.learn(texts_of(text), **{**options, **settings, "cooccurrences": kept})
+        model = pbos.learn(
+            texts_of(text),
+            column=column,
+            dims=dims,
+            window=window,
+            min_count=min_count,
+            max_words=max_words,
+            lowercase=lowercase,
+            pretokenized=pretokenized,
+            vectors=vectors,
+            counts=counts,
+            cooccurrences=kept,
+            add=add,
+            resume=resume,
+            dtype=dtype,
+            output=output,
+            memory=memory,
+            threads=threads,
+            scheduler=scheduler,
+            seed=seed,
+            **settings,
+        )
     if cooccurrences is None:
         remove(kept)
     facts = model.info["learning"]
