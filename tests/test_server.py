@@ -808,6 +808,19 @@ def test_a_host_that_is_not_local_is_one_sentence(run):
     assert err == "pbos: 192.0.2.1 is not an address of this machine; choose another with --host\n"
 
 
+@pytest.mark.parametrize("name", ["http://words.example.org", "words.example.org:80", "words.example.org/pbos"])
+def test_a_host_to_allow_is_a_name(run, monkeypatch, name):
+    monkeypatch.setattr("pbos.server.run.run", lambda app, listener: None)
+    code, out, err = run("serve", "--allow-host", name, "--port", 0)
+    assert (code, out, err.count("\n")) == (2, "", 1) and f"--allow-host {name}: give the name alone" in err
+
+
+def test_a_request_with_two_ends_is_refused(client):
+    headers = {"Transfer-Encoding": "chunked", "Content-Length": "4"}
+    answer = client.post("/embed", content=b"{}", headers=headers)
+    assert answer.status_code == 400 and "both Content-Length and Transfer-Encoding" in answer.json()["error"]
+
+
 def test_an_empty_host_does_not_let_in_other_machines(run, monkeypatch):
     monkeypatch.setattr("pbos.server.run.run", lambda app, listener: None)
     code, out, err = run("serve", "--host", "", "--port", 0)

@@ -2,7 +2,9 @@ import bz2
 import gzip
 import importlib
 import io
+import json
 import lzma
+import mmap
 import os
 import pickle
 import struct
@@ -147,6 +149,32 @@ def test_duplicate_and_empty_words_are_dropped():
         "word vectors: dropped 2 duplicate words (first: 'a', row 4)",
     ]
     assert caught[0].filename == __file__  # it points at the caller's line, not into pbos
+
+
+def test_tensors_of_a_type_that_numpy_lacks(tmp_path):
+    header = {"vectors": {"dtype": "BF16", "shape": [1, 2], "data_offsets": [0, 4]}}
+    header["words"] = {"dtype": "U8", "shape": [1], "data_offsets": [4, 5]}
+    content = json.dumps(header).encode()
+    (tmp_path / "x.safetensors").write_bytes(len(content).to_bytes(8, "little") + content + b"\x80\x3f\x80\x3fa")
+    with pytest.raises(FormatError, match="NumPy has no numbers of type 'BF16'; save the tensors as F32 or F16"):
+        WordVectors.read(tmp_path / "x.safetensors")
+
+
+@pytest.mark.parametrize("in_file", [False, True])
+def test_dropping_rows_of_a_file_does_not_copy_the_table(tmp_path, in_file):
+    words = [f"w{number % 9000}" for number in range(20_000)]  # more than two blocks
+    matrix = np.random.default_rng(0).standard_normal((20_000, 3)).astype(np.float32)
+    lines = [" ".join([word, *map(repr, row)]) for word, row in zip(words, matrix.tolist(), strict=True)]
+    (tmp_path / "table.txt").write_text("\n".join([*lines[:10], "bad nan 1 1", *lines[10:]]))
+    with pytest.warns(PbosWarning, match="dropped"):
+        table = WordVectors.read(tmp_path / "table.txt", scratch=tmp_path if in_file else None)
+    assert table.words == words[:9000]
+    np.testing.assert_array_equal(table.vectors, matrix[:9000])
+    owner = table.vectors
+    while getattr(owner, "base", None) is not None:
+        owner = owner.base
+    assert isinstance(owner.obj if isinstance(owner, memoryview) else owner, mmap.mmap if in_file else np.ndarray)
+    assert in_file or len(owner) > 20_000
 
 
 def test_of_converts_what_people_have(tmp_path):

@@ -14,7 +14,7 @@ import typer
 import pbos
 from pbos.cli import Interrupted
 from pbos.cli.common import ModelOption, note, write
-from pbos.errors import MissingExtraError
+from pbos.errors import InputError, MissingExtraError
 
 
 def serve(
@@ -49,11 +49,14 @@ def serve(
         raise MissingExtraError("pbos serve", "serve") from None
     from pbos.server import make_app
 
+    for name in allow_host or ():
+        if "/" in name or ":" in name:
+            raise InputError(f"--allow-host {name}: give the name alone, without http://, a port or a path")
     token = os.environ.get("PBOS_TOKEN") if token is None else token  # typer passes over one that is set but empty
     with listen(host, port) as listener:
         given = None if model is None else pbos.load(model)
-        name = None if model is None else Path(model).resolve().name
-        app = make_app(given, name=name, hosts=[host, *(allow_host or [])], token=token)
+        title = None if model is None else Path(model).resolve().name
+        app = make_app(given, name=title, hosts=[host, *(allow_host or [])], token=token)
         url = url_of(listener)
         write(f"{url}  (API: {url}/docs; stop with Ctrl-C)")
         sys.stdout.flush()

@@ -126,6 +126,9 @@ class Gate:
             self.check_token(headers.get("authorization", ""))
         self.load.check()
         body = b""
+        if "content-length" in headers and "transfer-encoding" in headers:  # proxies disagree on where the body ends
+            sentence = "the request has both Content-Length and Transfer-Encoding; send one of them"
+            raise Refusal(400, sentence, {"connection": "close"})
         if "content-length" in headers or "transfer-encoding" in headers:
             try:
                 body = await asyncio.wait_for(self.read(headers, receive, answer), self.limits.body_seconds)

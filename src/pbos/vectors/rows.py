@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pbos.arrays import MAX_DIMS, FloatMatrix
+from pbos.arrays import MAX_DIMS, FloatMatrix, blocks
 from pbos.errors import FormatError, InputError, warn
 
 CHECKED_AT_ONCE = 1 << 16  # rows
@@ -20,6 +20,7 @@ class Rows(NamedTuple):
     words: list[str]
     vectors: Any  # anything that NumPy turns into a matrix
     error: type[FormatError] | type[InputError] = FormatError
+    ours: bool = False  # whether the vectors are a float32 matrix that nobody else uses, so that rows may be moved
 
     def checked(self, limit: int | None = None) -> tuple[list[str], FloatMatrix]:
         """Return the words and a C-ordered float32 matrix, which is copied only if it has to be.
@@ -47,7 +48,12 @@ class Rows(NamedTuple):
         again = [row for row in kept if words[row] and first[words[row]] != row]
         self.warn(again, "duplicate word", "duplicate words")
         first.pop("", None)
-        return list(first), matrix[list(first.values())]
+        rows = np.fromiter(first.values(), np.int64, len(first))
+        if not self.ours:
+            return list(first), matrix[rows]
+        for some in blocks(len(rows)):  # they ascend, so that no row is overwritten before it has moved
+            matrix[some] = matrix[rows[some]]
+        return list(first), matrix[: len(rows)]
 
     def as_array(self) -> npt.NDArray[Any]:
         """Return the vectors as a matrix of real numbers."""

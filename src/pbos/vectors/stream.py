@@ -131,4 +131,4 @@ class RowBuilder:
 
     def finish(self) -> Rows:
         """Return the rows."""
-        return Rows(str(self.path), self.words, self.matrix[: len(self)])
+        return Rows(str(self.path), self.words, self.matrix[: len(self)], ours=True)

@@ -23,7 +23,10 @@ def read_tensors(path: PathLike, stream: BinaryIO) -> Rows:
     from safetensors.numpy import load
 
     with damage_in(path, "the tensors cannot be read"):
-        tensors = load(stream.read())
+        try:
+            tensors = load(stream.read())
+        except KeyError as error:  # such as BF16
+            raise FormatError(f"{path}: NumPy has no numbers of type {error}; save the tensors as F32 or F16") from None
     if not {"vectors", "words"} <= tensors.keys():
         names = ", ".join([*tensors][:5])
         raise FormatError(f"{path}: expected the tensors `vectors` and `words` in the file; it contains: {names}")
