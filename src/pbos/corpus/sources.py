@@ -161,8 +161,11 @@ def files_of(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
     """Return files, each once; patterns such as `*.txt.gz` are resolved in sorted order."""
     found: list[str] = []
     for path in paths:
+        if os.fspath(path) == "-":  # stdin
+            found.append("-")
+            continue
         name = url_of(path) if is_remote(path) else str(local(path))
-        matches = [name] if name == "-" or exists(name) else files_like(name)
+        matches = [name] if exists(name) else files_like(name)
         if not matches:
             raise InputError(f"{name}: there is no such file; pass files, or patterns such as 'texts/*.txt.gz'")
         found += matches
