@@ -1,6 +1,9 @@
 """A few of the attacks of torture/server.py."""
 
+import socket
 import sys
+import time
+from contextlib import ExitStack
 
 import pytest
 
@@ -27,6 +30,16 @@ def test_oversize_requests(server):
 def test_more_slow_connections_than_files():
     with attacks.served() as server:
         attacks.slow(server, 320)
+
+
+def test_as_many_unfinished_bodies_as_connections(server):
+    """They have twenty seconds, but a new client does not wait for them."""
+    with ExitStack() as stack:
+        for _ in range(64):  # as many as the server keeps
+            connection = stack.enter_context(socket.create_connection(("127.0.0.1", server.port)))
+            connection.sendall(attacks.WHOLE[2][:-5])
+        time.sleep(0.5)  # so that the server has seen that they have begun
+        attacks.check_alive(server, "unfinished bodies")
 
 
 def test_abandoned_requests(server):

@@ -9,6 +9,7 @@ import socket
 from contextlib import suppress
 from typing import Any
 
+import h11
 import uvicorn
 from fastapi import FastAPI
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -95,14 +96,18 @@ class Connection(H11Protocol):
         if (first := next(iter(self.waiting))) is not self:
             return first
         all_of_them = [one for one in self.connections if isinstance(one, Connection)]
+        for one in all_of_them:
+            one.note_sending(self.loop.time())
         sending = {one: one.sending_since for one in all_of_them if one.sending_since is not None}
         return min(sending, key=sending.__getitem__, default=self)
 
     def data_received(self, data: bytes) -> None:
-        """Handle what the client sent."""
+        """Handle what the client sent. Until the whole body of a request is there, the connection waits for more."""
         super().data_received(data)
         if self.cycle is not None and not self.cycle.response_complete:
             self.waiting.pop(self, None)
+            if self.conn.their_state is h11.SEND_BODY:
+                self.wait()
 
     def on_response_complete(self) -> None:
         """Start to wait for the next request."""
@@ -136,13 +141,17 @@ class Connection(H11Protocol):
         self.transport.write(head + b"content-length: %d\r\n\r\n" % len(body) + body)
         self.transport.close()
 
-    def check_time(self, now: float) -> None:
-        """Close the connection if its client does not take the answer."""
+    def note_sending(self, now: float) -> None:
+        """Note since when the client has been taking an answer."""
         if not self.transport.get_write_buffer_size():
             self.sending_since = None
         elif self.sending_since is None:
             self.sending_since = now
-        elif now - self.sending_since > SEND_SECONDS:
+
+    def check_time(self, now: float) -> None:
+        """Close the connection if its client does not take the answer."""
+        self.note_sending(now)
+        if self.sending_since is not None and now - self.sending_since > SEND_SECONDS:
             self.drop()
 
 
