@@ -430,7 +430,7 @@ function download() {
   const file = new Blob(["\ufeff", text], { type: "text/csv" }); // with a mark by which spreadsheets know UTF-8
   const link = make("a", { href: URL.createObjectURL(file), download: "words.csv" });
   link.click();
-  URL.revokeObjectURL(link.href);
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000); // some browsers start to read only later
 }
 
 // -- the address ------------------------------------------------------------------------------------------------------
