@@ -385,6 +385,16 @@ def test_zero_vectors_have_no_neighbors(model):
     assert model.neighbors(positive=["abc"], negative=["abc"]) == []
 
 
+@pytest.mark.parametrize("scale", [1e-45, 1e-40, 1e-30, 1e30, 3e38])
+def test_vectors_of_any_scale_have_the_same_neighbors(model, scale):
+    """Lengths and sums of the largest ones do not fit a float32, nor do those of the smallest have many digits."""
+    signs = np.sign(model["abcab"])
+    expected, vector = model.neighbors(signs), (np.float32(scale) * signs).astype(np.float32)
+    assert_near(model.neighbors(vector), expected)
+    assert_near(model.neighbors(positive=[vector, vector]), expected)
+    assert model.neighbors(positive=[vector], negative=[vector]) == []
+
+
 def test_neighbors_among_words_of_ones_own(model, vectors):
     words = ["abab", "cdcd", vectors.words[0], "hhh", UNKNOWN]
     rows = model.embed(words)

@@ -268,15 +268,16 @@ class Model(Segmenter):
                 found.append([(candidates[at], cosine) for at, cosine in best if names[at] not in own][:n])
         return found[0] if one else found
 
-    def _query(self, positive: list[Any], negative: list[Any], exact: bool) -> npt.NDArray[np.float32]:
-        """Return the sum of the positive items minus the negative ones; words count with length 1."""
-        total, largest = np.zeros(self.dims, np.float32), 0.0
+    def _query(self, positive: list[Any], negative: list[Any], exact: bool) -> npt.NDArray[np.float64]:
+        """Return the sum of the positive items minus the negative ones, at any scale; words count with length 1."""
+        total, largest = np.zeros(self.dims), 0.0
         for sign, items in ((1, positive), (-1, negative)):
             for item in items:
                 is_word = isinstance(item, str)
                 vector = unit_rows(self.embed([item], exact=exact))[0] if is_word else self._vector(item)
                 total, largest = total + sign * vector, max(largest, float(np.abs(vector).max()))
-        return np.where(np.abs(total).max() > ROUNDING * largest, total, 0)  # what is left of a - a has no direction
+        scale = 0.5 ** math.frexp(largest)[1]  # changes no digit; then lengths fit a float32
+        return np.where(np.abs(total).max() > ROUNDING * largest, scale * total, 0)  # what is left of a - a is nothing
 
     def _vector(self, item: Any) -> npt.NDArray[np.float32]:
         """Return a given vector as an array, or raise InputError if it is not one of this model's size."""
