@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pbos import storage
-from pbos.arrays import FloatMatrix, blocks, cosines, principal_components, unit_rows
+from pbos.arrays import BLOCK, FloatMatrix, blocks, cosines, principal_components, unit_rows
 from pbos.confidence import Confidence
 from pbos.errors import InputError, ModelError, whole_number
 from pbos.explanation import Explanation
@@ -251,6 +251,7 @@ class Model(Segmenter):
         else:
             candidates = as_words(among)
             names = self.subwords.read(candidates)
+            encode(names, self.spelling)  # raises with the position of a bad word
             rows = self._rounded(candidates, exact)
         repeated = len(names) - len(set(names)) if among is not None else 0
 
@@ -301,9 +302,9 @@ class Model(Segmenter):
         return self._rounded(self.words, exact=True)
 
     def _rounded(self, words: list[str], exact: bool) -> npt.NDArray[np.int16]:
-        vectors, rows = self.embed(words, exact=exact), np.empty((len(words), self.dims), np.int16)
-        for some in blocks(len(words)):
-            rows[some] = rounded(unit_rows(vectors[some]))
+        rows = np.empty((len(words), self.dims), np.int16)
+        for some in blocks(len(words), 4 * BLOCK):
+            rows[some] = rounded(unit_rows(self.embed(words[some], exact=exact)))
         return rows
 
     @overload
