@@ -259,6 +259,14 @@ def test_ridge_runs_as_plain_python_too():
     assert output_of(code, NUMBA_DISABLE_JIT="1") == output_of(code)
 
 
+def test_a_private_column_whose_weight_vanishes_has_no_vector():
+    """Multiplied by the root of the word's reliability, it is 0 as a float32."""
+    matrix = np.array([[1, np.float32(1.4e-45)], [1, 0]])
+    targets, reliability = np.array([[4.0, 0.0], [2.0, 1.0]], np.float32), np.array([0.2, 1.8], np.float32)
+    found = Ridge(sparse(matrix), reliability=reliability).solve(targets, 0.01).vectors
+    assert_near(found, dense_ridge(matrix, targets, 0.01, reliability=reliability))
+
+
 # SGD ------------------------------------------------------------------------------------------------------------------
 
 
