@@ -367,6 +367,18 @@ def test_em_is_the_same_to_the_byte_for_any_number_of_threads(n_words):
         assert em(index, words, 3, threads=threads).probs.tobytes() == first
 
 
+def test_no_part_of_em_is_without_words():
+    class Watched(Threads):
+        def map(self, stage, function, items, *others):
+            assert items
+            return super().map(stage, function, items, *others)
+
+    words = {"aba": 1.0, "ab": 2.0, "b": 3.0}
+    codes, counts = encode(list(words), PLAIN), np.array(list(words.values()))
+    found = Subwords(index_of(words), PLAIN).fitted(codes, counts, 2, Watched(2))
+    assert found.probs.tobytes() == em(index_of(words), words, 2).probs.tobytes()
+
+
 def test_a_character_no_segmentation_uses_keeps_a_probability():
     """Its expected count is below any float; the probability of an unseen character would be far too large."""
     words = {"a" * 40: 1.0}

@@ -9,6 +9,7 @@ import pickle
 import subprocess
 import sys
 import time
+import tracemalloc
 import unicodedata
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -383,6 +384,33 @@ def test_neighbors_of_many_words_and_of_a_matrix(model, vectors):
 def test_zero_vectors_have_no_neighbors(model):
     assert model.neighbors(np.zeros(24)) == []
     assert model.neighbors(positive=["abc"], negative=["abc"]) == []
+
+
+def test_searching_does_not_need_the_vectors_of_all_words_at_once():
+    model = pbos.load()
+    model.neighbors(model.words[0], among=model.words[:300])  # the words, the index and the kernels are there
+    tracemalloc.start()
+    try:
+        model.neighbors(model.words[0])
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 5 * len(model) * model.dims  # bytes; all of them as float32 and rounded would be 6
+
+
+def test_an_empty_word_to_search_has_its_position(small):
+    with pytest.raises(InputError, match="word 20000 is an empty string"):
+        small.neighbors("abc", among=[*["abc"] * 20_000, ""])
+
+
+@pytest.mark.parametrize("scale", [1e-45, 1e-40, 1e-30, 1e30, 3e38])
+def test_vectors_of_any_scale_have_the_same_neighbors(model, scale):
+    """Lengths and sums of the largest ones do not fit a float32, nor do those of the smallest have many digits."""
+    signs = np.sign(model["abcab"])
+    expected, vector = model.neighbors(signs), (np.float32(scale) * signs).astype(np.float32)
+    assert_near(model.neighbors(vector), expected)
+    assert_near(model.neighbors(positive=[vector, vector]), expected)
+    assert model.neighbors(positive=[vector], negative=[vector]) == []
 
 
 def test_neighbors_among_words_of_ones_own(model, vectors):

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import weakref
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import samples
 
 from pbos import InputError
 from pbos.fitting import make_system
+from pbos.kernels import columns
 from pbos.pools import Threads
 from pbos.reading import resolved
 from pbos.settings import Preset
@@ -257,6 +259,14 @@ def test_ridge_runs_as_plain_python_too():
     assert output_of(code, NUMBA_DISABLE_JIT="1") == output_of(code)
 
 
+def test_a_private_column_whose_weight_vanishes_has_no_vector():
+    """Multiplied by the root of the word's reliability, it is 0 as a float32."""
+    matrix = np.array([[1, np.float32(1.4e-45)], [1, 0]])
+    targets, reliability = np.array([[4.0, 0.0], [2.0, 1.0]], np.float32), np.array([0.2, 1.8], np.float32)
+    found = Ridge(sparse(matrix), reliability=reliability).solve(targets, 0.01).vectors
+    assert_near(found, dense_ridge(matrix, targets, 0.01, reliability=reliability))
+
+
 # SGD ------------------------------------------------------------------------------------------------------------------
 
 
@@ -304,6 +314,21 @@ def test_negligible_weights_are_not_trained():
     assert found == pytest.approx(expected, rel=1e-5)
     assert plain_sgd(matrix, targets, 3, 1.0, 0)[1] != pytest.approx(expected[1], rel=0.1)
     assert_near(matrix @ found, matrix @ plain_sgd(matrix, targets, 3, 1.0, 0), 1e-5)
+
+
+def test_sgd_has_the_weights_no_more_than_twice(monkeypatch):
+    """The plan of the memory counts on it."""
+    made, is_there = [], []
+
+    def watched(*given, without_negligible=columns.without_negligible):
+        kept = without_negligible(*given)
+        made.append(weakref.ref(kept))
+        return kept
+
+    monkeypatch.setattr(columns, "without_negligible", watched)
+    watch = lambda dims: is_there.append(made[0]() is not None)  # noqa: E731
+    sgd(sparse(np.eye(3)), np.ones((3, 2), np.float32), epochs=1, lr=1.0, seed=0, on_slice=watch)
+    assert is_there == [False]
 
 
 def test_sgd_runs_as_plain_python_too():

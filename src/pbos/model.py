@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pbos import storage
-from pbos.arrays import FloatMatrix, blocks, cosines, principal_components, unit_rows
+from pbos.arrays import BLOCK, FloatMatrix, blocks, cosines, principal_components, unit_rows
 from pbos.confidence import Confidence
 from pbos.errors import InputError, ModelError, whole_number
 from pbos.explanation import Explanation
@@ -251,6 +251,7 @@ class Model(Segmenter):
         else:
             candidates = as_words(among)
             names = self.subwords.read(candidates)
+            encode(names, self.spelling)  # raises with the position of a bad word
             rows = self._rounded(candidates, exact)
         repeated = len(names) - len(set(names)) if among is not None else 0
 
@@ -268,15 +269,16 @@ class Model(Segmenter):
                 found.append([(candidates[at], cosine) for at, cosine in best if names[at] not in own][:n])
         return found[0] if one else found
 
-    def _query(self, positive: list[Any], negative: list[Any], exact: bool) -> npt.NDArray[np.float32]:
-        """Return the sum of the positive items minus the negative ones; words count with length 1."""
-        total, largest = np.zeros(self.dims, np.float32), 0.0
+    def _query(self, positive: list[Any], negative: list[Any], exact: bool) -> npt.NDArray[np.float64]:
+        """Return the sum of the positive items minus the negative ones, at any scale; words count with length 1."""
+        total, largest = np.zeros(self.dims), 0.0
         for sign, items in ((1, positive), (-1, negative)):
             for item in items:
                 is_word = isinstance(item, str)
                 vector = unit_rows(self.embed([item], exact=exact))[0] if is_word else self._vector(item)
                 total, largest = total + sign * vector, max(largest, float(np.abs(vector).max()))
-        return np.where(np.abs(total).max() > ROUNDING * largest, total, 0)  # what is left of a - a has no direction
+        scale = 0.5 ** math.frexp(largest)[1]  # changes no digit; then lengths fit a float32
+        return np.where(np.abs(total).max() > ROUNDING * largest, scale * total, 0)  # what is left of a - a is nothing
 
     def _vector(self, item: Any) -> npt.NDArray[np.float32]:
         """Return a given vector as an array, or raise InputError if it is not one of this model's size."""
@@ -300,9 +302,9 @@ class Model(Segmenter):
         return self._rounded(self.words, exact=True)
 
     def _rounded(self, words: list[str], exact: bool) -> npt.NDArray[np.int16]:
-        vectors, rows = self.embed(words, exact=exact), np.empty((len(words), self.dims), np.int16)
-        for some in blocks(len(words)):
-            rows[some] = rounded(unit_rows(vectors[some]))
+        rows = np.empty((len(words), self.dims), np.int16)
+        for some in blocks(len(words), 4 * BLOCK):
+            rows[some] = rounded(unit_rows(self.embed(words[some], exact=exact)))
         return rows
 
     @overload

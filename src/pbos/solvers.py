@@ -95,11 +95,10 @@ def sgd(
         new_column, factor = np.arange(n_columns, dtype=np.int32), np.ones(n_columns, np.float32)
         slices = [slice(0, dims)]
     else:
-        kept = columns.without_negligible(weights.indptr, weights.data)
+        kept = weights.indptr, weights.indices, columns.without_negligible(weights.indptr, weights.data)
         rows, ones = np.arange(len(weights)), np.ones(weights.n_columns, np.float32)
-        matrix, n_rows, private, new_column, factor = separated(
-            (weights.indptr, weights.indices, kept), rows, NONE, ones, work, with_private=True
-        )
+        matrix, n_rows, private, new_column, factor = separated(kept, rows, NONE, ones, work, with_private=True)
+        del kept  # as much as half of the matrix
         n_shared = int((n_rows != 1).sum())
         n_columns = n_shared + int(np.count_nonzero(private))
         lines, most = -(-dims // LINE_FLOATS), max(1, min(pool.memory // needed(1, n_columns), SLICE_LINES))

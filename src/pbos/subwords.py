@@ -371,7 +371,7 @@ class Subwords:
             _ = subwords._nodes  # unpacked before there are threads
             count = partial(expected, subwords, words, counts, work)
             sums = np.zeros(len(index) + 1)
-            for some in blocks(EM_PARTS, pool.size):  # only as many parts at a time, as each has a sum per node
+            for some in blocks(len(places), pool.size):  # only as many parts at a time, as each has a sum per node
                 for part in pool.map("fit-probabilities", count, places[some]):
                     sums += part
                     work.forget(part)

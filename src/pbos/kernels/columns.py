@@ -70,6 +70,8 @@ def private_columns(indptr, indices, data, rows, factors, scale, n_rows):
         if n_rows[column] != 1:
             new_column[column] = size
             size += 1
+        else:
+            factor[column] = 0.0  # stays so if its weight is too small to be multiplied
     new_indptr = np.zeros(rows.size + 1, np.int64)
     private = np.zeros(rows.size, np.float32)
     for at in range(rows.size):
