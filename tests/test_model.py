@@ -23,7 +23,8 @@ from hypothesis import strategies as st
 import pbos
 from pbos import InputError, subwords
 from pbos.kernels.compose import compose
-from pbos.model import FEW, STEPS, Model, at_least, nearest, products, rounded
+from pbos.model import Model
+from pbos.nearest import FEW, STEPS, at_least, nearest, products, rounded
 from pbos.subword_vectors import SubwordVectors
 
 UNKNOWN = "ЖЖЖ"  # no subword of the models here
