@@ -1,5 +1,6 @@
 """The command line: exact output, exit codes, streams."""
 
+import io
 import itertools
 import json
 import math
@@ -920,6 +921,18 @@ def test_a_dash_is_not_the_name_of_a_file(run, command, tmp_path):
     assert (code, out, err.count("\n")) == (2, "", 1) and "write /dev/stdin, /dev/stdout, or ./-" in err
     assert [path.name for path in tmp_path.iterdir()] == ["words"]
     assert run("convert", "words", "./-")[0] == 0 and (tmp_path / "-" / "words.txt").read_text() == "high\n"
+
+
+def test_files_with_the_names_of_stdin(run, monkeypatch, tmp_path):
+    """A file named - does not hide stdin, and a file named stdin is a file."""
+    (tmp_path / "-").write_text("other words\n")
+    (tmp_path / "stdin").write_text("low\n")
+    for arguments in ([], ["-"]):
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"high high\n")))
+        assert run("count", *arguments, "-o", "counts.tsv")[0] == 0
+        assert (tmp_path / "counts.tsv").read_text().split() == ["word", "count", "high", "2"]
+    code, out, _ = run("segment", "-i", "stdin")
+    assert (code, out.split("\t")[0]) == (0, "low")
 
 
 def test_ctrl_c_in_a_callback_from_c():

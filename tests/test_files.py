@@ -88,6 +88,9 @@ def test_a_folder_that_may_not_be_written_is_found_before_the_work(tmp_path, mon
         check_target(tmp_path / path)
     with pytest.raises(InputError, match=r"new\.vec cannot be written: no permission to write in"):
         check_target(tmp_path / "new.vec")
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="cannot be written: its folder does not exist"):
+        check_target(tmp_path / "file" / "new.vec")
     with pytest.raises(InputError, match="cannot be written: no permission"):
         pbos.learn(["the cat sat"] * 9, counts=tmp_path / "counts.tsv", vectors=tmp_path / "open" / "v.vec")
     assert not list((tmp_path / "open").iterdir())

@@ -228,6 +228,21 @@ def test_columns_of_csv_need_names(run, model, tmp_path):
     assert (code, err) == (2, f'pbos: words.csv has 0 columns of strings named "word"; {choice}\n')
 
 
+@pytest.mark.parametrize(
+    ("first", "message"),
+    [
+        ("word;n", "words.csv: the first line has no comma; separate columns by commas"),
+        ("word\tn", "words.csv: the first line has no comma; separate columns by commas"),
+        ('"word"s,n', "words.csv, line 1: text follows a closing quote; write quotes twice"),
+    ],
+)
+def test_columns_that_are_not_csv_are_not_taken_for_a_list(run, model, tmp_path, first, message):
+    pytest.importorskip("pyarrow")
+    (tmp_path / "words.csv").write_text(f"{first}\n{first.replace('word', 'high')}\n")
+    code, out, err = run("segment", "-m", "m", "-i", "words.csv")
+    assert (code, out, err.count("\n")) == (2, "", 1) and err.startswith(f"pbos: {message}")
+
+
 @pytest.mark.parametrize("kind", ["csv", "tsv", "parquet", "arrow"])
 def test_all_commands_take_the_column_of_a_table(run, model, tmp_path, kind):
     """As with a text file of the words."""

@@ -60,3 +60,9 @@ def test_not_a_pickle(tmp_path):
         (tmp_path / "p.pkl").write_bytes(content)
         with pytest.raises(FormatError, match=r"not a file of Polyglot vectors|the pickle is damaged"):
             read_polyglot(tmp_path / "p.pkl")
+
+
+def test_more_words_than_vectors(tmp_path):
+    (tmp_path / "p.pkl").write_bytes(pickle.dumps((("a", "b"), np.zeros((1, 1))), protocol=2))
+    with pytest.raises(FormatError, match=r"p\.pkl: 2 words but 1 vectors"):  # so that it is downloaded again
+        read_polyglot(tmp_path / "p.pkl")

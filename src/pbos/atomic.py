@@ -39,11 +39,9 @@ def check_target(path: PathLike) -> None:
         remote.check_writable(path)
         return
     given, folder = local(path), real(path).parent
-    if given.is_dir() or is_standing(given):
-        return
     if not folder.is_dir():
         raise InputError(f"{path} cannot be written: its folder does not exist")
-    if not os.access(folder, os.W_OK):
+    if not (given.is_dir() or is_standing(given) or os.access(folder, os.W_OK)):
         raise InputError(f"{path} cannot be written: no permission to write in {folder}")
 
 
@@ -152,7 +150,7 @@ def is_standing(path: Path) -> bool:
     """Return whether there is something to write into, such as a pipe, and not a file to replace."""
     try:
         kind = path.stat().st_mode
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return False
     if stat.S_ISDIR(kind):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))

@@ -419,6 +419,8 @@ def read_csv(path: str | PathLike[str], stream: BinaryIO, separator: str, headed
     if names is None:
         raise FormatError(f"{path} is empty; expected a line with the names of columns")
     if len(names) == 1 and not headed and names[0].strip().lower() not in USUAL_NAMES:
+        if separator == "," and (";" in names[0] or "\t" in names[0]):
+            raise FormatError(f"{path}: the first line has no comma; separate columns by commas, or name a list .txt")
         names, rows = ["word"], itertools.chain([names], rows)
     schema = pa.schema([(name, pa.string()) for name in names])
     cells = iter(lambda: list(itertools.chain.from_iterable(itertools.islice(rows, ROWS))), [])
@@ -438,6 +440,8 @@ def csv_rows(path: str | PathLike[str], reader: Any) -> Iterator[list[Any]]:
         except csv.Error:
             if reader.line_num > line:
                 raise FormatError(f"{path}, line {line}: a quote is not closed; close it, or write it twice") from None
+            if not width:
+                raise FormatError(f"{path}, line {line}: text follows a closing quote; write quotes twice") from None
             row = [""] * (width + 1)
         width = width or len(row)
         if row and len(row) == width:

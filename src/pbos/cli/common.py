@@ -174,7 +174,7 @@ def warn_missing(count: int, missing: str, first: str | None = None) -> None:
 
 def lines_of(file: str | None) -> Iterator[str]:
     """Yield the lines of a file, possibly compressed, or of stdin, without reading all of them at once."""
-    opened = nullcontext(sys.stdin.buffer) if name_of(file) == "stdin" else open_bytes(str(file))
+    opened = nullcontext(sys.stdin.buffer) if file is None or file == "-" else open_bytes(file)
     with opened as stream:
         yield from map(str.strip, decoded_lines(lines_between(stream), f"{name_of(file)}, line"))
 

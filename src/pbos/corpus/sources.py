@@ -184,7 +184,7 @@ def text_at(name: str, column: str | None) -> str | Iterable[bytes]:
     """Return the name of a file for all workers, or the text of stdin or a pipe, which can be read only once."""
     if is_remote(name):
         return name
-    return str(absolute(name)) if Path(name).is_file() else chunks_of_file(name, column)
+    return str(absolute(name)) if name != "-" and Path(name).is_file() else chunks_of_file(name, column)
 
 
 # Sentences ------------------------------------------------------------------------------------------------------------

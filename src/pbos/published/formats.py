@@ -15,6 +15,7 @@ from pbos.errors import FormatError
 from pbos.files import open_bytes
 from pbos.vectors import WordVectors
 from pbos.vectors.pickles import as_array, read_pickle
+from pbos.vectors.rows import Rows
 
 NAVEC_MARKS = ("<unk>", "<pad>")
 POLYGLOT_MARKS = ("<UNK>", "<S>", "</S>", "<PAD>")
@@ -77,9 +78,9 @@ def read_polyglot(path: Path) -> Content:
         raise FormatError(
             f"{path}: not a file of Polyglot vectors ({error}); expected a pickle of words and a matrix"
         ) from None
-    table = WordVectors(words, vectors)
-    kept = [row for row, word in enumerate(table.words) if word not in POLYGLOT_MARKS]
-    return Content([table.words[row] for row in kept], table.vectors[kept])
+    words, vectors = Rows(str(path), words, vectors).checked()
+    kept = [row for row, word in enumerate(words) if word not in POLYGLOT_MARKS]
+    return Content([words[row] for row in kept], vectors[kept])
 
 
 def as_utf8(word: str) -> str:
