@@ -208,6 +208,7 @@ def test_every_dialect(write, content, compress):
         ("nan,5\ninf,4\nnull,3\ntrue,2\n1984,1\n", [("nan", 5), ("inf", 4), ("null", 3), ("true", 2), ("1984", 1)]),
         ("1e5 7\nthe 3\n", [("1e5", 7), ("the", 3)]),
         ("1984 7\n", [("1984", 7)]),
+        ("1 of\n2 the\n3 a\n", [("of", 1), ("the", 2), ("a", 3)]),  # uniq -c | sort -n: not the numbers of lines
         ("9 1984\n8 the\n7 of\n", [("1984", 9), ("the", 8), ("of", 7)]),  # uniq -c, and a number is the first word
         ('",",5\n"""",4\na b,3\n', [(",", 5), ('"', 4), ("a b", 3)]),
         ('"\t5\n,\t4\nnew york\t3\n', [('"', 5), (",", 4), ("new york", 3)]),

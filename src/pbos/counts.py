@@ -293,13 +293,13 @@ def find_columns(path: PathLike, header: list[str], rows: list[list[str]]) -> tu
 
 
 def is_numbered(rows: list[list[str]]) -> bool:
-    """Return whether the first column has the numbers of the lines or ranks, which are no counts.
+    """Return whether the first of three or more columns numbers the lines: ranks are no counts.
 
     >>> is_numbered([["1", "the", "50"], ["2", "of", "40"], ["3", "and", "40"]])
     True
     """
     steps = {as_float(row[0]) - line for line, row in enumerate(rows)}
-    return len(rows) > 2 and len(steps) == 1
+    return len(rows) > 2 and len(steps) == 1 and all(len(row) > 2 for row in rows)
 
 
 def is_number(field: str) -> bool:

@@ -35,7 +35,7 @@ class Rows(NamedTuple):
         with np.errstate(over="ignore"):  # a value too large for float32 becomes infinite
             matrix = np.ascontiguousarray(vectors[:limit], np.float32)
         bad = rows_with_infinity(matrix)
-        kept = sorted(set(range(len(words))).difference(bad)) if bad else range(len(words))
+        kept = np.delete(np.arange(len(words)), bad).tolist() if bad else range(len(words))
         first: dict[str, int] = {}
         for row in kept:
             first.setdefault(words[row], row)
