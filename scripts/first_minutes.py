@@ -18,10 +18,9 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 HEAD = """# The first minutes
 
-A recording: a new user with a clean environment, the wheel and nothing else, on two busy cores. In brackets is how long
-each command took, 105 seconds in all. The first call of a kind compiles; `pbos compile` does it for all at once. The
-home of GloVe could not be reached from this machine, so the vectors came from a package. To repeat it, run
-`python scripts/first_minutes.py`.
+A recording: a new user with a clean environment, the wheel and nothing else, on two cores. In brackets is how long each
+command took. The first call of a kind compiles; `pbos compile` does it for all at once. The home of GloVe could not be
+reached from this machine, so the vectors came from a package. To repeat it, run `python scripts/first_minutes.py`.
 
 ```text"""
 COMMANDS = """\
