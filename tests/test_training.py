@@ -370,13 +370,13 @@ def test_what_was_chosen_and_tried_is_reported(real, tmp_path):
     assert (training["lam"] in LAMS, training["reliability"]) == (True, "even")
     assert f"{training['lam']:g}" in training["tried"]
     assert [model.info[name] for name in ("lam", "reliability", "own_share")] == ["auto", "auto", 0.3]
-    assert 0 <= training["residual"] <= 0.02
+    assert 0 <= training["excess"] <= 0.001
     model.save(tmp_path / "m")
     config = json.loads((tmp_path / "m" / "config.json").read_text(encoding="utf-8"))
     assert config["info"]["training"] == training
     card = (tmp_path / "m" / "README.md").read_text(encoding="utf-8").splitlines()
     tried = "; ".join(f"{name}: {score}" for name, score in training["tried"].items())
-    facts = f"lam: {training['lam']}", f"residual: {training['residual']}", "seed: 0", "solver: ridge"
+    facts = f"lam: {training['lam']}", f"excess: {training['excess']}", "seed: 0", "solver: ridge"
     for line in (*facts, "reliability: even", "own_share: 0.3"):
         assert card.count(f"- {line}") == 1
     assert f"- cosine of held-out words by lam, reliability: {tried}" in card

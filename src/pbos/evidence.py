@@ -13,7 +13,7 @@ from pbos.confidence import Confidence
 from pbos.kernels import columns
 from pbos.solvers import NONE, Ridge
 from pbos.threads import in_threads
-from pbos.tuning import Run, Vector, Words, row_cosines
+from pbos.tuning import TOLERANCE, Run, Vector, Words, row_cosines
 from pbos.weights import Weights
 
 EVIDENCE_LAM = 0.1  # the ridge penalty of evidence, which has to be smoother than vectors
@@ -68,7 +68,7 @@ def unfitted(
     facts[rows] = found
     facts = run.work.keep("facts", facts)
     ridge = Ridge(weights, penalty, rows=words.some, work=run.work)
-    solved = ridge.solve(facts, EVIDENCE_LAM, tolerance=0.1, pool=run.pool, device=run.device).vectors
+    solved = ridge.solve(facts, EVIDENCE_LAM, tolerance=TOLERANCE, pool=run.pool, device=run.device).vectors
     evidence = np.empty((len(n_words), 8), np.float16)
     largest = float(np.finfo(np.float16).max)
     evidence[:, :5] = solved.clip(-largest, largest)

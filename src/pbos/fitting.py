@@ -123,7 +123,7 @@ def solve(system: System, run: Run) -> tuple[Solution, Confidence | None]:
             return sgd(system.weights, system.targets, **options), None
         reliability = reliabilities(system.counts, choice.share)
         own = None if isinstance(recipe.own_share, str) else Own(system.whole, recipe.own_share)
-        options |= {"iterations": choice.iterations, "own": own, "device": run.device}
+        options |= {"own": own, "device": run.device}
         ridge = Ridge(system.weights, system.penalty, reliability, work=run.work)
         solution = ridge.solve(system.targets, choice.lam, **options)
     solution.report["reliability"] = "even" if choice.share is None else round(choice.share, 4)
@@ -205,7 +205,7 @@ def calibrate(
     ridge = Ridge(kept.weights, penalty, reliability, kept.some, run.work)
     work = run.work.inner("calibration")
     options: dict[str, Any] = {"pool": run.pool, "device": run.device, "work": work}
-    found = ridge.solve(kept.targets, choice.lam, iterations=choice.iterations, **options).vectors
+    found = ridge.solve(kept.targets, choice.lam, **options).vectors
     vectors = found if isinstance(found, np.ndarray) else found.joined(work)
     evidence = unfitted(kept, vectors, choice.lam, penalty, reliability, run)
     stored = SubwordVectors.of(vectors)

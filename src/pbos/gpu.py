@@ -33,6 +33,7 @@ MEMORY_SHARE = 0.4  # of the device's free memory to use, since others may use i
 MEMORY_ELSEWHERE = 1 << 31  # bytes to use if the device cannot tell how much is free
 COPIED = 1 << 23  # numbers copied at a time through page-locked memory: 32 MiB
 INDEXED = 2**31 - 1  # numbers in a dense matrix, at most: some sparse products use 32-bit indices
+LEAST_ITERATIONS, LOOSE = 4, 10  # as in pbos.kernels.ridge, which needs Numba
 SQUARED = 1 << 26  # numbers squared at a time: 256 MiB
 
 
@@ -100,7 +101,7 @@ class DeviceRidge:
 
     def solve(
         self, targets: FloatMatrix, lam: float, max_iterations: int, tolerance: float
-    ) -> tuple[FloatMatrix, FloatMatrix, int, Array, Array]:
+    ) -> tuple[FloatMatrix, FloatMatrix, int, Array, Array, Array]:
         """Solve for some dimensions.
 
         Args:
@@ -110,21 +111,20 @@ class DeviceRidge:
             tolerance: Stop when the relative residual is at most this.
 
         Returns:
-            The vectors of the shared columns, the words that these add up to, the number of iterations, and the squared
-            norms of residual and right side.
+            The vectors of the shared columns, the words that these add up to, and the number of iterations; then over
+            all dimensions the sum that is minimized, about how far it is above its minimum, and how far at most.
         """
         roots = (lam / (lam + self._private**2)).sqrt_()
         words = copied_to(self.device, targets).mul_(roots[:, None])
         shared = words.new_zeros(self._shape[1], words.shape[1])
-        iterations, left, goal = 0, 0.0, 0.0
+        iterations, facts = 0, (0.0, 0.0, 0.0)
         if self._rows[2].numel():
-            iterations, left, goal = conjugate_gradients(
-                *self._scaled(roots), lam, words, shared, tolerance, max_iterations
-            )
+            iterations, facts = conjugate_gradients(*self._scaled(roots), lam, words, shared, tolerance, max_iterations)
             multiply(csr(*self._rows, self._shape), shared, words)
         else:
             words.zero_()
-        return copied_back(shared), copied_back(words), iterations, np.array([left]), np.array([goal])
+        least, above, bound = np.array(facts)[:, None]
+        return copied_back(shared), copied_back(words), iterations, least, above, bound
 
     def _scaled(self, roots: Tensor) -> tuple[Tensor, Tensor]:
         """Return B and its transpose."""
@@ -137,13 +137,13 @@ class DeviceRidge:
 
 def conjugate_gradients(
     b: Tensor, transpose: Tensor, lam: float, words: Tensor, vectors: Tensor, tolerance: float, max_iterations: int
-) -> tuple[int, float, float]:
+) -> tuple[int, tuple[float, float, float]]:
     """Solve (B'B + lam I) vectors = B' words, in place; `vectors` must be zero, `words` is overwritten.
 
-    Uses the Jacobi preconditioner. Stops when the residual over all dimensions is at most `tolerance` times the right
-    side, or after max_iterations. Returns the number of iterations, and the squared norms of the residual and of the
-    right side.
+    Uses the preconditioner and the rule for stopping of `pbos.kernels.ridge.conjugate_gradients`. Returns the number
+    of iterations; over all dimensions the sum that is minimized, and about and at most how far it is above its minimum.
     """
+    sums = [float(squared_norms(words).sum())]
     residual = torch.zeros_like(vectors)
     multiply(transpose, words, residual)
     direction = torch.zeros_like(vectors)
@@ -151,13 +151,14 @@ def conjugate_gradients(
     multiply(squared(transpose), words.new_ones(len(words), 1), inverses)
     inverses.add_(lam).reciprocal_()
     roots = inverses.sqrt()
-    left = squared_norms(residual)
-    scaled = squared_norms(residual, roots)
-    goal = residual_norm = float(left.sum())
+    left, scaled = float(squared_norms(residual).sum()), squared_norms(residual, roots)
     ratio = torch.zeros_like(scaled)
-    for iteration in range(max_iterations):
-        if residual_norm <= tolerance * tolerance * goal:
-            return iteration, residual_norm, goal
+    while True:
+        iteration, now = len(sums) - 1, sums[-1]
+        above, bound = (sums[iteration // 2] - now) / 4, left / lam
+        enough = iteration >= LEAST_ITERATIONS and above <= tolerance * now and bound <= LOOSE * tolerance * now
+        if enough or iteration == max_iterations:
+            return iteration, (now, above, bound)
         direction.mul_(ratio).addcmul_(residual, inverses)
         multiply(b, direction, words)
         curvature = squared_norms(words).add_(squared_norms(direction), alpha=lam)
@@ -167,8 +168,8 @@ def conjugate_gradients(
         residual.addcmul_(direction, step, value=-lam)
         before, scaled = scaled, squared_norms(residual, roots)
         ratio = quotient(scaled, before)
-        residual_norm = float(squared_norms(residual).sum())  # the only wait for the device
-    return max_iterations, residual_norm, goal
+        sums.append(now - float((step.double() * before).sum()))
+        left = float(squared_norms(residual).sum())
 
 
 def squared_norms(matrix: Tensor, factors: Tensor | None = None) -> Tensor:

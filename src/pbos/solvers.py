@@ -11,11 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from pbos.arrays import FloatMatrix, cut, projected, projection
-from pbos.errors import InputError
+from pbos.errors import InputError, warn
 from pbos.kernels import columns
 from pbos.kernels.compose import compose
 from pbos.kernels.machine import LINE, LINE_FLOATS
-from pbos.kernels.ridge import conjugate_gradients
+from pbos.kernels.ridge import LOOSE, conjugate_gradients, right_side
 from pbos.kernels.sgd import sgd_epoch
 from pbos.pools import Pool, Threads
 from pbos.threads import check_interrupt
@@ -28,8 +28,12 @@ if TYPE_CHECKING:
 SLICE = 64  # dimensions solved together, at most: a few cache lines per vector
 FEW = 32  # so few dimensions are solved until all of them are done
 LEAST_SLICE = FEW // 2
+TOLERANCE = 0.001  # how far above its minimum the sum that ridge regression minimizes may be, as a share of it
+MOST_ITERATIONS = 1000
 LEAST_WEIGHT = 1e-4  # of a word as a whole; with a smaller one, its vector would be too long
 NONE = np.zeros(0, np.float32)
+FACTS = ("least", "above", "bound")  # the sum that is minimized; about how far, and at most how far above its minimum
+Numbers = npt.NDArray[np.float64]
 PROBE = 8  # directions in which the number of iterations is found
 SLICE_LINES = 4  # for SGD: cache lines of a vector trained together, at most
 
@@ -188,9 +192,8 @@ class Ridge:
         targets: FloatMatrix,
         lam: float,
         *,
-        tolerance: float = 0.02,
-        max_iterations: int = 100,
-        iterations: int | None = None,
+        tolerance: float = TOLERANCE,
+        max_iterations: int = MOST_ITERATIONS,
         own: Own | None = None,
         only: npt.NDArray[np.integer[Any]] | None = None,
         pool: Pool | None = None,
@@ -206,15 +209,14 @@ class Ridge:
         A device solves the same equations, but adds in another order and stops slices of dimensions apart, so its
         vectors are as good but not identical.
 
-        The report has lam, the most iterations of any slice of dimensions, and the residual relative to the right side
-        of the equations, over all dimensions.
+        The report has lam, the most iterations of any slice of dimensions, and about how far the sum to minimize is
+        above its minimum, as a share of it.
 
         Args:
             targets: The given vectors of all words, (n_words, dims).
             lam: The ridge penalty, above 0.
-            tolerance: Stop when the relative residual is about this, or less.
-            max_iterations: Stop after this many iterations.
-            iterations: The number of iterations, if it is known.
+            tolerance: Stop when the sum to minimize is above its minimum by at most this share of it.
+            max_iterations: Stop after this many iterations, with a warning.
             own: Let each word keep a share of its own vector. With s composed of the subwords that it shares with
                 others, and v given, it gets s + share * (v - s), by the vector that only the whole word has.
             only: The columns whose vectors are returned; None for all.
@@ -231,11 +233,9 @@ class Ridge:
         if device is not None:
             pool, moved = Threads(1), self._moved_to(device)
         elif dims > FEW:
-            if iterations is None:
-                probe = work.keep("probe", projected(targets, projection(dims, PROBE, 0)))
-                few = self.solve(probe, lam, tolerance=tolerance, max_iterations=max_iterations, pool=pool)
-                iterations = few.report["iterations"]
-            most, stop = max(LEAST_SLICE, min(SLICE, pool.memory // needed)), (iterations, 0.0)
+            probe = work.keep("probe", projected(targets, projection(dims, PROBE, 0)))
+            few = self.solve(probe, lam, tolerance=tolerance, max_iterations=max_iterations, pool=pool)
+            most, stop = max(LEAST_SLICE, min(SLICE, pool.memory // needed)), (few.report["iterations"], 0.0)
         n_slices = 2 * -(-dims // (2 * most))  # an even number, like most numbers of cores
         slices = cut(dims, n_slices) if moved is None else moved.slices(dims)
         extra = None if own is None else self._own(own, work)
@@ -243,10 +243,15 @@ class Ridge:
         memory = needed * max(some.stop - some.start for some in slices)
         shape = self._n_rows.size if only is None else only.size, dims
         vectors, parts = filled(work, shape, slices, compute, "solve-dimensions", pool, memory, on_slice)
-        left, goal = (np.concatenate([part[kind] for part in parts]).sum() for kind in ("left", "goal"))
-        residual = float(np.sqrt(left / goal)) if goal > 0 else 0.0
+        least, above, bound = (np.concatenate([part[kind] for part in parts]).sum() for kind in FACTS)
         iterations = max(part["iterations"] for part in parts)
-        report = {"lam": lam, "iterations": iterations, "residual": float(f"{residual:.3g}")}
+        if bound > 2 * LOOSE * max(tolerance, TOLERANCE) * least:
+            warn(
+                f"with lam {lam:g}, the solver is perhaps {bound / least:.0%} above the minimum after {iterations} "
+                "iterations; use a larger lam"
+            )
+        excess = float(f"{above / least:.2g}") if least > 0 else 0.0
+        report = {"lam": lam, "iterations": iterations, "excess": excess}
         return Solution(vectors, report if device is None else {**report, "device": str(device)})
 
     def _own(self, own: Own, work: Workspace) -> tuple[npt.NDArray[Any], ...]:
@@ -267,11 +272,11 @@ class Ridge:
         moved: gpu.DeviceRidge | None,
         some: slice,
     ) -> dict[str, Any]:
-        """Return the vectors of some dimensions, the iterations, and the squared norms of residual and right side."""
+        """Return the vectors of some dimensions, the number of iterations, and the FACTS."""
         given = np.ascontiguousarray(targets[:, some], np.float32)[self._order]
         part = given * self._roots[:, None] if self._roots.size else given
         solve = self._solve_shared if moved is None else moved.solve
-        shared, words, iterations, left, goal = solve(part, lam, *stop)
+        shared, words, iterations, *facts = solve(part, lam, *stop)
         has_private = self._private > 0
         private = (part - words)[has_private]
         private *= (self._private / (lam + self._private**2))[has_private, None]
@@ -284,24 +289,31 @@ class Ridge:
             if self._roots.size:
                 words /= self._roots[:, None]
             columns.set_own_vectors(*own, np.cumsum(has_private) - 1, given, words, private, vectors)
-        return {"vectors": vectors, "iterations": int(iterations), "left": left.tolist(), "goal": goal.tolist()}
+        found = {name: fact.tolist() for name, fact in zip(FACTS, facts, strict=True)}
+        return {"vectors": vectors, "iterations": int(iterations), **found}
 
     def _solve_shared(
         self, targets: FloatMatrix, lam: float, max_iterations: int, tolerance: float
-    ) -> tuple[FloatMatrix, FloatMatrix, int, npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-        """Do what `gpu.DeviceRidge.solve` does, on the CPU, with a residual and a right side for each dimension."""
+    ) -> tuple[FloatMatrix, FloatMatrix, int, Numbers, Numbers, Numbers]:
+        """Do what `gpu.DeviceRidge.solve` does, on the CPU; the sums are for each dimension, and the bound is exact."""
         shares = (lam / (lam + self._private**2)).astype(np.float32)
         size = self._n_shared, targets.shape[1]
         shared, residual = np.empty(size, np.float32), np.empty(size, np.float32)
         pairs = line_aligned(self._n_shared, 2 * targets.shape[1])
         pairs = pairs.reshape(self._n_shared, 2, pairs.shape[1] // 2)
-        iterations, left, goal = conjugate_gradients(
+        iterations, above = conjugate_gradients(
             self._rows, shares, np.float32(lam), targets, max_iterations, tolerance, shared, residual, pairs
         )
-        del residual, pairs
+        del pairs
         words = np.empty_like(targets)
         compose(*self._rows, shared, words)
-        return shared, words, iterations, left, goal
+        least = np.empty(targets.shape[1])
+        # Rounding adds up over many iterations, so the residual is computed again.
+        right_side(self._rows, shares, np.float32(lam), targets - words, residual, np.empty(self._n_shared), least)
+        residual -= np.float32(lam) * shared
+        least += lam * np.einsum("ij,ij->j", shared, shared, dtype=np.float64)
+        bound = np.einsum("ij,ij->j", residual, residual, dtype=np.float64) / lam
+        return shared, words, iterations, least, above, bound
 
     def _moved_to(self, device: Any) -> gpu.DeviceRidge:
         from pbos import gpu  # here, because importing PyTorch is slow

@@ -22,7 +22,9 @@ SHARES = (1 / 3, 1 / 10, 1 / 30, 1 / 100)  # the shares of words to try as `reli
 FIRST_LAM = 0.003
 SCORE_SHARE = 1 / 10  # in one half of the score, words count as training words do with this reliability
 SEARCH_DIMS = 32  # enough to tell one setting from another
+LEAST_GAIN = 0.001  # in cosine, for which a smaller lam is worth its iterations
 MOST_HELD_OUT = 5000
+TOLERANCE = 0.01  # of the solver: enough to tell one setting from another
 Vector = npt.NDArray[np.float64]
 Setting = tuple[float, float | None]  # lam and share
 
@@ -69,7 +71,6 @@ class Choice(NamedTuple):
     lam: float
     share: float | None  # as for `reliabilities`
     scores: dict[str, float]
-    iterations: int | None = None  # that the solver needs; None if it was not found out
 
 
 def reliabilities(counts: Vector, share: float | None) -> npt.NDArray[np.float32] | None:
@@ -113,9 +114,9 @@ def choose(
 ) -> Choice:
     """Choose lam and the share for `reliabilities` by the cosines of held-out words with their given vectors.
 
-    With the first share, the search climbs to the lam with the best mean cosine; where two are as good, within a
-    standard error, it takes the larger one, which is faster to train. It takes the next share only where that is better
-    by more than two standard errors; then it climbs to a better lam again.
+    With the first share, the search climbs to the lam with the best mean cosine; where two are as good, within
+    .001 or a standard error, it takes the larger one, which is faster to train. It takes the next share only where that
+    is better by more than two standard errors; then it climbs to a better lam again.
 
     Shares are compared by another score. Cosines are taken around the mean of all given vectors, because rare words
     tend to be near it, and half of the score counts frequent words more: the vectors of rare words are so noisy that
@@ -152,13 +153,12 @@ def choose(
     needed, columns = np.unique(held_out.weights.indices, return_inverse=True)
     needed = work.keep("tuning.columns", needed)  # so that they are not sent with every slice
     weights = replace(held_out.weights, indices=columns.astype(np.int32), n_columns=needed.size)
-    iterations: dict[Setting, int] = {}
 
     @functools.cache
     def cosines_of(lam: float, share: float | None) -> tuple[Vector, Vector]:
         """Return the cosines of the held-out words, plain and around the mean."""
-        solution = ridge(share).solve(targets, lam, only=needed, pool=run.pool, device=run.device)
-        iterations[lam, share] = solution.report["iterations"]
+        options = {"tolerance": TOLERANCE, "pool": run.pool, "device": run.device}
+        solution = ridge(share).solve(targets, lam, only=needed, **options)
         words = weights.composed(solution.vectors)
         plain = row_cosines(words, goal)
         name = f"{lam:g}" if share is None else f"{lam:g}, {share:.2g}"
@@ -173,11 +173,11 @@ def choose(
         return mean, float(np.sqrt(parts**2 @ (gained - mean) ** 2))
 
     def climb(at: int, share: float | None, by: int, parts: Vector) -> int:
-        """Return the position of the largest lam that is within a standard error of the best one next to it."""
+        """Return the position of the largest lam that is as good as the best one next to it."""
         for step, sign in ((1, 1), (-1, -1)):  # to a smaller lam if it is better, to a larger one unless it is worse
             while 0 <= at + step < len(lams):
                 mean, error = gain((lams[at], share), (lams[at + step], share), by, parts)
-                if mean <= sign * error:
+                if mean <= sign * max(error, LEAST_GAIN):
                     break
                 at += step
         return at
@@ -191,7 +191,7 @@ def choose(
         share = other
     if share != shares[0]:
         at = climb(at, share, 1, parts)
-    return Choice(lams[at], share, scores, iterations[lams[at], share])
+    return Choice(lams[at], share, scores)
 
 
 def row_cosines(left: FloatMatrix, right: FloatMatrix) -> Vector:

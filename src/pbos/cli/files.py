@@ -35,7 +35,7 @@ from pbos.settings import DTYPES, Preset
 from pbos.vectors.formats import FORMATS, check_words, choose_format
 
 # what `solver_facts` describes
-SOLVER_REPORT = ("losses", "lam", "reliability", "tried", "iterations", "residual")
+SOLVER_REPORT = ("losses", "lam", "reliability", "tried", "iterations", "excess")
 OTHER_SETTINGS = {  # which a solver does not use
     "ridge": ("unit_length", "epochs", "lr"),
     "sgd": ("lam", "reliability", "own_share", "confidence"),
@@ -158,9 +158,9 @@ def solver_facts(training: dict[str, Any]) -> dict[str, str]:
     facts = {}
     if losses := training.get("losses"):
         facts["loss, first and last epoch"] = f"{losses[0]:.3g}, {losses[-1]:.3g}"
-    if "residual" in training:
+    if "excess" in training:
         facts["lam"] = f"{training['lam']:g}"
-        facts["residual"] = f"{training['residual']:.3g} after {training['iterations']} iterations"
+        facts["above the minimum"] = f"about {training['excess']:.2%} after {training['iterations']} iterations"
     if "reliability" in training:
         facts["reliability"] = str(training["reliability"])
     if tried := training.get("tried"):
