@@ -416,6 +416,12 @@ def test_a_server_with_a_token(visit):
         sync_api.expect(page.get_by_text("200 application/json")).to_be_visible()
 
 
+def test_a_token_that_cannot_be_sent_is_ignored(visit, url):
+    page = visit(f"{url}/?word=higher#token=東京")
+    drawing(page, "higher")
+    assert not page.get_by_role("alert").is_visible()
+
+
 def test_words_in_scripts_the_model_does_not_know(visit, url):
     page = visit(url)
     for word in (ARABIC, "東京タワー", "שלום"):
