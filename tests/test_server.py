@@ -541,16 +541,17 @@ def asked(app, messages, path="/segment", headers=(), cancel_at=None):
 def test_a_body_is_parsed_while_others_are_answered(model, monkeypatch):
     """Megabytes of JSON take long to parse; the request counts before it is parsed."""
     started, go_on, loads = threading.Event(), threading.Event(), json.loads
+    body = b'{"words": ["a"]}' + b" " * 10_000
 
     def slow(text, **options):
-        if text == b'{"words": ["a"]}':
+        if text == body:
             started.set()
             assert go_on.wait(60)
         return loads(text, **options)
 
     monkeypatch.setattr(json, "loads", slow)
     with TestClient(make_app(model, limits=Limits(requests=1))) as client:
-        ask = {"content": b'{"words": ["a"]}', "headers": {"Content-Type": "application/json"}}
+        ask = {"content": body, "headers": {"Content-Type": "application/json"}}
         answers = []
         posting = threading.Thread(target=lambda: answers.append(client.post("/embed", **ask)))
         posting.start()

@@ -37,7 +37,7 @@ from pbos.model import QUERIES, Model, load
 from pbos.server import schemas
 from pbos.server.answers import about_subword, as_neighbors, compared, confidence_of, table_rows, vectors_of
 from pbos.server.examples import words_to_try
-from pbos.server.gate import Gate, Load, error_response, stop_if_abandoned
+from pbos.server.gate import WEIGHT, Gate, Load, error_response, stop_if_abandoned
 from pbos.server.schemas import Limits
 from pbos.subwords import Segmentation
 
@@ -311,11 +311,12 @@ async def few_threads(app: FastAPI) -> AsyncIterator[None]:
 
 
 class Posted(Request):
-    """A request whose body is parsed in a thread: the event loop would stand still during megabytes of JSON."""
+    """A request whose body is parsed in a thread, if it is long: megabytes of JSON would stop the event loop."""
 
     async def json(self) -> Any:
         """Return what the body contains."""
-        return await to_thread.run_sync(parsed, await self.body())
+        body = await self.body()
+        return await to_thread.run_sync(parsed, body) if len(body) > WEIGHT else parsed(body)
 
 
 def parsed(body: bytes) -> Any:
