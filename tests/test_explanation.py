@@ -6,6 +6,7 @@ import unicodedata
 from html.parser import HTMLParser
 from xml.etree import ElementTree as ET
 
+import numpy as np
 import oracle
 import pytest
 from hypothesis import given
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 import pbos
 from pbos import InputError, Segmenter
-from pbos.drawing import letters
+from pbos.drawing import letters, printable
 
 SVG = "{http://www.w3.org/2000/svg}"
 COUNTS = {"high": 60, "higher": 20, "er": 20}
@@ -143,10 +144,11 @@ class Balanced(HTMLParser):
 
     def __init__(self):
         super().__init__()
-        self.open, self.text = [], ""
+        self.open, self.text, self.names = [], "", set()
 
     def handle_starttag(self, tag, attrs):
         self.open.append(tag)
+        self.names |= {tag, *(name for name, _ in attrs)}
 
     def handle_endtag(self, tag):
         assert self.open.pop() == tag
@@ -167,6 +169,20 @@ def test_a_notebook_shows_drawing_and_bars_and_nothing_of_the_word_is_markup(mod
             assert f"{subword}{weight:.3f}" in page.text
         assert "nearest words" in page.text
         assert "color:" not in explanation._repr_html_()  # text has the color of the notebook, dark or light
+
+
+def test_nothing_of_a_hostile_model_is_markup_in_a_notebook(model):
+    words = ["<script>alert(1)</script>", "\"'><img src=x onerror=alert(1)>", "]]><!--", "&lt;b&gt;", "a\u202e\x00b"]
+    hostile = pbos.train((words, np.eye(5, dtype=np.float32)), lam=0.1)
+    usual = Balanced()
+    usual.feed(model.explain("HOUSES")._repr_html_())
+    for explanation in hostile.explain([*words, *(f"{word}S" for word in words)]):
+        page = Balanced()
+        page.feed(explanation._repr_html_())
+        assert page.open == [] and page.names <= usual.names
+        for other, cosine in explanation.neighbors[:5]:
+            assert f"{printable(other)}{cosine:.3f}" in page.text
+        ET.fromstring(explanation.svg())
 
 
 # -- the drawing -------------------------------------------------------------------------------------------------------

@@ -416,6 +416,12 @@ def test_a_server_with_a_token(visit):
         sync_api.expect(page.get_by_text("200 application/json")).to_be_visible()
 
 
+def test_a_token_that_cannot_be_sent_is_ignored(visit, url):
+    page = visit(f"{url}/?word=higher#token=東京")
+    drawing(page, "higher")
+    assert not page.get_by_role("alert").is_visible()
+
+
 def test_words_in_scripts_the_model_does_not_know(visit, url):
     page = visit(url)
     for word in (ARABIC, "東京タワー", "שלום"):
@@ -435,6 +441,97 @@ def test_a_word_is_never_markup(visit, url):
     everything(page)
     assert page.locator("main img, main script").count() == 0
     assert word in page.locator("#first").inner_text()
+
+
+HOSTILE = [
+    """<script>alert(1)</script><img src=x onerror=alert(1)><svg/onload=alert(1)>"'><img src=x onerror=alert(1)>" """
+    """onmouseover="alert(1)" autofocus onfocus='alert(1)'""",
+    '</title></textarea></style></svg></script>]]><iframe srcdoc="<script>parent.alert(1)</script>">',
+    "<svg><a href='javascript:alert(1)'><foreignObject><img src=x onerror=alert(1)><base href=//evil.example>"
+    "<object data=javascript:alert(1)>",
+    "javascript:alert(1)//`${alert(1)}`{{constructor.constructor('alert(1)')()}}&lt;script&gt;alert(1)&lt;/script&gt;",
+    "\u2028<body onload=alert(1)>\u202e<details open ontoggle=alert(1)>&#60;img src=x onerror=alert(1)&#62;\ufeff.",
+]
+FOREIGN = """() => [...document.querySelectorAll("*")].filter((one) =>
+  one.matches("main script, main img, iframe, object, base, foreignObject, details:not(#map-text)")
+  || [...one.attributes].some(({ name, value }) => /^on/i.test(name)
+    || (["href", "src", "data"].includes(name) && new URL(value, location.href).origin !== location.origin))
+).map((one) => one.outerHTML)"""
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory):
+    """The address of a model whose name, training words and subwords are attacks."""
+    place = tmp_path_factory.mktemp("models") / "<img src=x onerror=alert(1)>"
+    words = [word + end for word in HOSTILE for end in ("", "s", "er")]
+    vectors = np.random.default_rng(0).standard_normal((len(words), 6)).astype(np.float32)
+    pbos.train((words, vectors), lam=0.1, max_len=9, info={"note": HOSTILE[0]}).save(place)
+    with served("-m", place, "--port", 0) as (_, url):
+        yield url
+
+
+def test_no_word_runs_in_the_page_even_without_its_policy(visit, hostile):
+    page, ran = visit(hostile, bypass_csp=True), []
+    page.on("dialog", lambda dialog: (ran.append(dialog.message), dialog.dismiss()))
+    for word in HOSTILE:
+        attack = quote(word)
+        page.goto(f"{hostile}/?word={attack}&other={attack}s&subword={attack}&map={attack}&{attack}#{attack}")
+        page.locator("#cosine").filter(has_text=re.compile(r"\d")).wait_for()
+        settle(page)
+        assert word.strip() in page.locator("#first").text_content()
+        assert page.evaluate(FOREIGN) == []
+    page.get_by_role("textbox", name="Words, one per line").fill("\n".join(HOSTILE))
+    page.locator("#download:enabled").wait_for()
+    page.get_by_text("The map as text").click()
+    page.locator("#weights button").first.click()
+    page.locator("#neighbors a").first.click()
+    everything(page)
+    assert page.evaluate(FOREIGN) == []
+    page.goto(f"{hostile}/docs#{quote(HOSTILE[0])}")
+    form = page.locator("form").filter(has=page.get_by_role("button", name="Try it: GET /explain"))
+    form.get_by_role("textbox").first.fill(HOSTILE[0])
+    form.get_by_role("button").click()
+    page.get_by_text("200 application/json").wait_for()
+    assert page.evaluate(FOREIGN) == []
+    assert page.goto(f"{hostile}/{quote(HOSTILE[0])}").headers["content-type"] == "application/json"
+    assert ran == []
+
+
+def test_a_word_does_not_turn_what_follows(visit, url):
+    """A mark such as U+202E reverses the text after it, unless the word is a text of its own."""
+    page = visit(f"{url}/?word=ab\u202ecd&other=ab\u202ecd&map=ab\u202ecd,dog,東\u202e京")
+    everything(page)
+    page.locator("#download:enabled").wait_for()
+    turned = """() => {
+      const texts = document.createTreeWalker(document.querySelector("main"), NodeFilter.SHOW_TEXT), found = [];
+      while (texts.nextNode()) {
+        const { data, parentElement } = texts.currentNode;
+        if (data.includes("\u202e") && !parentElement.closest("bdi, svg, textarea")) found.push(data);
+      }
+      return found;
+    }"""
+    assert page.evaluate(turned) == []
+
+
+def test_cells_of_the_csv_are_never_formulas(visit, tmp_path):
+    """As OWASP advises: text that a spreadsheet would take for a formula starts with a quote mark."""
+    training = ["=1+1", "\t=1", "\r=1", "+1", 'a,"b"', "plain"]
+    vectors = np.float32([[1, 0], [-1, 0], [0, 1], [0, -1], [1, 1], [-1, 1]])
+    pbos.train((training, vectors), lam=0.1).save(tmp_path / "model")
+    words = ['=HYPERLINK("//evil.example")', "+1", "-2", "@SUM(1)", "＝1", "'=1", "plain"]
+    with served("-m", tmp_path / "model", "--port", 0) as (_, url):
+        page = visit(f"{url}/?map={quote(','.join(words))}")
+        page.locator("#download:enabled").wait_for()
+        with page.expect_download() as download:
+            page.get_by_role("button", name="Download CSV").click()
+        download.value.save_as(tmp_path / "words.csv")
+    with (tmp_path / "words.csv").open(encoding="utf-8-sig", newline="") as file:
+        table = list(csv.DictReader(file))
+    assert [row["word"] for row in table] == [*(f"'{word}" for word in words[:5]), *words[5:]]
+    texts = {text for row in table for name, text in row.items() if "co" not in name}
+    assert texts >= {"'=1+1", "'\t=1", "'\r=1", "'+1", 'a,"b"'}  # neighbors
+    assert not any(text.startswith(("=", "+", "-", "@", "\t", "\r", "\n", "＝")) for text in texts)
+    assert min(float(row[f"cosine_{at}"]) for row in table for at in range(1, 6) if row[f"cosine_{at}"]) < 0
 
 
 def test_odd_words_are_drawn(visit, url):

@@ -1,6 +1,7 @@
 """The API returns what the model's methods return; limits and errors; `pbos serve` as a process."""
 
 import asyncio
+import gc
 import io
 import json
 import os
@@ -16,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fastapi.exceptions import RequestValidationError
 from fastapi.testclient import TestClient
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,7 +25,7 @@ from hypothesis import strategies as st
 import pbos
 from pbos.server import Limits, gate, make_app
 from pbos.server.answers import compared, vectors_of
-from pbos.server.app import short_digits
+from pbos.server.app import Batches, short_digits
 from pbos.server.examples import words_to_try
 from pbos.server.run import listen
 from pbos.text import pack_strings
@@ -534,6 +536,123 @@ def asked(app, messages, path="/segment", headers=(), cancel_at=None):
         return sent
 
     return asyncio.run(asyncio.wait_for(ask(), 60))
+
+
+def test_a_body_is_parsed_while_others_are_answered(model, monkeypatch):
+    """Megabytes of JSON take long to parse; the request counts before it is parsed."""
+    started, go_on, loads = threading.Event(), threading.Event(), json.loads
+    body = b'{"words": ["a"]}' + b" " * 10_000
+
+    def slow(text, **options):
+        if text == body:
+            started.set()
+            assert go_on.wait(60)
+        return loads(text, **options)
+
+    monkeypatch.setattr(json, "loads", slow)
+    with TestClient(make_app(model, limits=Limits(requests=1))) as client:
+        ask = {"content": body, "headers": {"Content-Type": "application/json"}}
+        answers = []
+        posting = threading.Thread(target=lambda: answers.append(client.post("/embed", **ask)))
+        posting.start()
+        assert started.wait(60)
+        assert client.get("/health/live").status_code == 200  # would hang if the event loop were busy
+        assert client.get("/segment?word=a").status_code == 429
+        assert not answers
+        go_on.set()
+        posting.join()
+        assert answers[0].status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "message"),
+    [
+        ("/embed", {f"field {at}": 0 for at in range(2000)}, "words in the body: field required"),
+        ("/embed", {"words": ["a"], **dict.fromkeys(map(str, range(2000)))}, "0 in the body: extra inputs"),
+        ("/embed", {"words": [1] * 2000}, "words.0 in the body: input should be a valid string"),
+        ("/segment", {"words": ["a", *[""] * 2000], "n": 0}, "words.1 in the body: string should have at least"),
+        ("/table", {"words": [[]] * 400}, "words.0 in the body: input should be a valid string"),
+        ("/map", {"words": [{}] * 400}, "words.0 in the body: input should be a valid string"),
+        ("/similarity", {"pairs": [["a", 1, 2]] * 2000}, "pairs.0 in the body: tuple should have at most 2 items"),
+        ("/similarity", {"pairs": [["", ""]] * 2000}, "pairs.0.0 in the body: string should have at least 1"),
+    ],
+)
+def test_a_body_with_many_errors_is_refused_at_the_first(client, monkeypatch, path, body, message):
+    made = []
+    init = RequestValidationError.__init__
+
+    def note(self, errors, **rest):
+        made.append(len(errors))
+        init(self, errors, **rest)
+
+    monkeypatch.setattr(RequestValidationError, "__init__", note)
+    refused = client.post(path, json=body)
+    assert (refused.status_code, refused.json()["error"][: len(message)]) == (422, message)
+    assert max(made) <= 2
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"words":' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+        b'{"words":' + b'{"a":' * 100_000,
+        b'{"words": [], "' + b"a" * 100_000 + b'": 1}',
+        b'{"words": [], ' + b'"a": 1, ' * 10_000 + b'"a": 1}',
+        b'{"words": [], "n": ' + b"9" * 100_000 + b"}",
+        b'{"words": ["a"], "n": 1e999}',
+        b'{"words": ["\xff"]}',
+        b'{"words": ["\\ud800"]}',
+        b'{"words": "' + b"a" * 100_000 + b'"}',
+        b'{"words": ["' + b"a" * 100_000 + b'"]}',
+        b"\x00" * 1000,
+        b"9" * 100_000,
+    ],
+)
+def test_odd_json_gets_one_short_sentence(client, body):
+    refused = client.post("/segment", content=body, headers={"Content-Type": "application/json"})
+    assert refused.status_code in (400, 422)
+    assert set(refused.json()) == {"status", "error"} and len(refused.content) < 1000
+
+
+def test_garbage_collection_goes_on_after_a_body_was_parsed(client):
+    for body in (b'{"words": []}', b'{"words": '):
+        client.post("/segment", content=body, headers={"Content-Type": "application/json"})
+        assert gc.isenabled()
+
+
+def test_an_error_of_one_word_reaches_only_its_request():
+    """Requests that come at the same time are worked on together."""
+    worked_on = []
+
+    def lengths(words):
+        worked_on.append(len(words))
+        if "bad" in words:
+            raise pbos.InputError("bad")
+        return list(map(len, words))
+
+    async def ask(words):
+        batches = Batches(lengths)
+        return await asyncio.gather(*map(batches.ask, words), return_exceptions=True)
+
+    words = [*("a" * n for n in range(20)), "bad", *("a" * n for n in range(20))]
+    results = asyncio.run(ask(words))
+    for word, result in zip(words, results, strict=True):
+        assert str(result) == "bad" if word == "bad" else result == len(word)
+    assert worked_on[0] == len(words) and len(worked_on) < 15  # not each word alone
+
+
+def test_a_request_that_is_let_in_makes_no_refusal(model, monkeypatch):
+    client, made, init = TestClient(make_app(model)), [], gate.JSONResponse.__init__
+
+    def note(self, content, *arguments, **options):
+        made.append(content)
+        init(self, content, *arguments, **options)
+
+    monkeypatch.setattr(gate.JSONResponse, "__init__", note)
+    assert client.post("/segment", json={"words": ["a"]}).status_code == 200
+    assert made == []
+    assert client.post("/segment", content=b"a" * (3 << 20)).status_code == 413
+    assert [one["status"] for one in made] == [413]
 
 
 def test_a_body_that_does_not_end(model):

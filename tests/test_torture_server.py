@@ -27,6 +27,10 @@ def test_oversize_requests(server):
     attacks.oversize(server, [3 << 20])
 
 
+def test_stuffed_bodies(server):
+    attacks.stuffed(server, 8)
+
+
 def test_more_slow_connections_than_files():
     with attacks.served() as server:
         attacks.slow(server, 320)

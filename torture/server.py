@@ -21,6 +21,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -242,6 +243,40 @@ def oversize(server: Served, sizes: list[int]) -> Counter[str]:
     return found
 
 
+STUFFED = [  # two megabytes each
+    b"{" + b",".join(b'"%x":0' % at for at in range(210_000)) + b"}",
+    b'{"words":["a"],' + b",".join([b'"":0'] * 400_000) + b"}",
+    b'{"words":[' + b",".join([b"[]"] * 690_000) + b"]}",
+    b'{"words":[' + b",".join([b"1"] * 1_000_000) + b"]}",
+    b'{"words":' + b"[" * 1_000_000 + b"]" * 1_000_000 + b"}",
+    b'{"words":[],"' + b"a" * 2_000_000 + b'":1}',
+    b'{"n":' + b"9" * 2_000_000 + b"}",
+]
+
+
+def most_memory(server: Served) -> int:
+    """Return how much memory the server had at most, in MiB."""
+    return int(re.findall(r"VmHWM:\s+(\d+)", Path(f"/proc/{server.process.pid}/status").read_text())[0]) >> 10
+
+
+def stuffed(server: Served, clients: int) -> Counter[str]:
+    """Send bodies full of what is wrong, many at once: most are refused unread, and the server answers others."""
+    found, before = Counter[str](), most_memory(server)
+    for body in STUFFED:
+        with ThreadPoolExecutor(clients) as pool:
+            given = [pool.submit(talk, server, request("POST", "/segment", body)) for _ in range(clients)]
+            while not all(one.done() for one in given):
+                live = talk(server, request("GET", "/health/live"))
+                assert live.status == 200, f"/health/live gives {live} while {body[:40]!r} is sent"
+        statuses = Counter(one.result().status for one in given)
+        assert set(statuses) <= {400, 422, 429}, f"{statuses} for {body[:40]!r}"
+        check_alive(server, f"{clients} bodies {body[:40]!r}")
+        found += Counter({f"stuffed: status {status}": n for status, n in statuses.items()})
+    grown = most_memory(server) - before
+    assert grown < 400, f"{clients} bodies of 2 MB at a time took {grown} MiB"
+    return found
+
+
 # -- abandoned requests ------------------------------------------------------------------------------------------------
 
 
@@ -423,6 +458,7 @@ def run(seconds: float, seed: int) -> Counts:
     found: Counter[str] = Counter()
     with served() as server:
         found += oversize(server, [3 << 20, 64 << 20])
+        found += stuffed(server, 30)
         found += slow(server, 600)
         found += abandoned(server, 40, seed)
     with served("--allow-host", "pbos.example", token=TOKEN) as server:

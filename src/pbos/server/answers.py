@@ -85,17 +85,10 @@ def compared(model: Model, words: tuple[str, str]) -> dict[str, Any]:
 
 def described(model: Model, words: list[str]) -> list[dict[str, Any]]:
     """Return how each word is read and cut, and how far to trust its vector."""
-    columns = model.read_as(words), model.segment(words), model.coverage(words), confidence_of(model, words)
+    names = ("word", "read_as", "known", "confidence", "coverage")
     return [
-        {
-            "word": word,
-            "read_as": read_as,
-            "known": read_as in model.subwords.word_rows,
-            "confidence": confidence,
-            "coverage": coverage,
-            "pieces": best.pieces,
-        }
-        for word, read_as, (best, *_), coverage, confidence in zip(words, *columns, strict=True)
+        {**{name: getattr(one, name) for name in names}, "pieces": one.segmentations[0].pieces}
+        for one in model.explain(words, n=1)
     ]
 
 

@@ -7,10 +7,12 @@ inside of `make_app`: so this module does not postpone them with `from __future_
 """
 
 import asyncio
+import gc
 import io
+import json
 import os
 import re
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
 from contextlib import asynccontextmanager
 from functools import cache, partial
 from pathlib import Path
@@ -22,6 +24,7 @@ from anyio import to_thread
 from fastapi import APIRouter, FastAPI, Header, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse
+from fastapi.routing import APIRoute
 from fastapi.staticfiles import StaticFiles
 from pydantic import Field
 from pydantic_core import to_json
@@ -34,7 +37,7 @@ from pbos.model import QUERIES, Model, load
 from pbos.server import schemas
 from pbos.server.answers import about_subword, as_neighbors, compared, confidence_of, table_rows, vectors_of
 from pbos.server.examples import words_to_try
-from pbos.server.gate import Gate, Load, error_response, stop_if_abandoned
+from pbos.server.gate import WEIGHT, Gate, Load, error_response, stop_if_abandoned
 from pbos.server.schemas import Limits
 from pbos.subwords import Segmentation
 
@@ -97,19 +100,19 @@ def make_app(
     Count = Annotated[int, Field(ge=1, le=limits.n)]
 
     class Words(schemas.Request):
-        words: list[Word] = Field(max_length=limits.words, examples=[["higher", "unfriendliest"]])
+        words: schemas.Items[Word] = Field(max_length=limits.words, examples=[["higher", "unfriendliest"]])
 
     class WordsToSegment(Words):
         n: Count = Field(1, description="Segmentations per word.")
 
     class Pairs(schemas.Request):
-        pairs: list[tuple[Word, Word]] = Field(max_length=limits.words // 2, examples=[[["king", "queen"]]])
+        pairs: schemas.Items[tuple[Word, Word]] = Field(max_length=limits.words // 2, examples=[[["king", "queen"]]])
 
     class MapWords(schemas.Request):
-        words: list[Word] = Field(max_length=limits.map_words, examples=[["king", "queen", "dog", "puppy"]])
+        words: schemas.Items[Word] = Field(max_length=limits.map_words, examples=[["king", "queen", "dog", "puppy"]])
 
     class TableWords(schemas.Request):
-        words: list[Word] = Field(max_length=limits.table_words, examples=[["higher", "unfriendliest"]])
+        words: schemas.Items[Word] = Field(max_length=limits.table_words, examples=[["higher", "unfriendliest"]])
         n: Count = Field(5, description="Neighbors per word.")
 
     binary = {"schema": {"type": "string", "format": "binary"}}
@@ -125,8 +128,8 @@ def make_app(
             raise HTTPException(413, f"the words have {cost:,} {asked}, {most}; send fewer words at a time")
         return words
 
-    vectors = APIRouter(tags=["vectors"], responses=REFUSALS)
-    spelling = APIRouter(tags=["spelling"], responses=REFUSALS)
+    vectors = APIRouter(tags=["vectors"], responses=REFUSALS, route_class=Route)
+    spelling = APIRouter(tags=["spelling"], responses=REFUSALS, route_class=Route)
     server = APIRouter(tags=["server"])
 
     # -- vectors -------------------------------------------------------------------------------------------------------
@@ -307,6 +310,39 @@ async def few_threads(app: FastAPI) -> AsyncIterator[None]:
     yield
 
 
+class Posted(Request):
+    """A request whose body is parsed in a thread, if it is long: megabytes of JSON would stop the event loop."""
+
+    async def json(self) -> Any:
+        """Return what the body contains."""
+        body = await self.body()
+        return await to_thread.run_sync(parsed, body) if len(body) > WEIGHT else parsed(body)
+
+
+def parsed(body: bytes) -> Any:
+    """Return the content of JSON; without garbage collection, which would look through all of it again and again."""
+    on = gc.isenabled()
+    gc.disable()
+    try:
+        return json.loads(body)
+    finally:
+        if on:
+            gc.enable()
+
+
+class Route(APIRoute):
+    """A route of such requests."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Return what handles a request."""
+        handle = super().get_route_handler()
+
+        async def handle_posted(request: Request) -> Response:
+            return await handle(Posted(request.scope, request.receive))
+
+        return handle_posted
+
+
 class Batches:
     """Collects requests that come while others are worked on, and works on them together, in a thread."""
 
@@ -327,13 +363,18 @@ class Batches:
         """Work on all that wait, and on those that came in the meantime, until none is left."""
         while self.waiting:
             batch, self.waiting = self.waiting[:QUERIES], self.waiting[QUERIES:]
-            try:
-                results = await to_thread.run_sync(self.function, [item for item, _ in batch])
-            except Exception as error:
-                results = [error] * len(batch)
+            results = await self.results([item for item, _ in batch])
             for (_, future), result in zip(batch, results, strict=True):
                 if not future.done():
                     future.set_exception(result) if isinstance(result, Exception) else future.set_result(result)
+
+    async def results(self, items: list[Any]) -> list[Any]:
+        """Return the result of each item, or its own error: items that fail together are halved until one is left."""
+        try:
+            return await to_thread.run_sync(self.function, items)
+        except Exception as error:
+            half = len(items) // 2
+            return [*await self.results(items[:half]), *await self.results(items[half:])] if half else [error]
 
 
 def neighbors_of(model: Model, asked: list[tuple[str, int]]) -> list[dict[str, Any]]:

@@ -17,6 +17,7 @@ from fastapi.responses import JSONResponse
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from pbos.errors import shortened
 from pbos.server.schemas import Limits
 
 # The page loads only its own files, cannot be framed, and sends data nowhere else.
@@ -37,7 +38,7 @@ log = logging.getLogger("pbos.server")
 
 def error_response(status: int, sentence: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
     """Return the response for an error: all errors have the same shape."""
-    return JSONResponse({"status": status, "error": sentence}, status, headers)
+    return JSONResponse({"status": status, "error": shortened(sentence)}, status, headers)
 
 
 class Abandoned(Exception):
@@ -55,10 +56,7 @@ def stop_if_abandoned() -> None:
 
 
 class Refusal(Exception):
-    """A request that does not get in."""
-
-    def __init__(self, status: int, sentence: str, headers: Mapping[str, str] | None = None) -> None:
-        self.response = error_response(status, sentence, headers)
+    """A request that does not get in; with the arguments of `error_response`."""
 
 
 class Load:
@@ -100,7 +98,7 @@ class Gate:
         try:
             await self.handle(scope if answer.with_body else {**scope, "method": "GET"}, receive, answer)
         except Refusal as refusal:
-            await refusal.response(scope, receive, answer)
+            await error_response(*refusal.args)(scope, receive, answer)
         except Abandoned:
             pass
         except asyncio.CancelledError:  # by the server, when requests are not done in time after it was stopped
@@ -149,22 +147,21 @@ class Gate:
 
     async def read(self, headers: Headers, receive: Receive, answer: Answer) -> bytes:
         """Read the body of a request. What is too long is not kept."""
-        too_long = Refusal(413, f"the body is longer than {self.limits.body_bytes:,} bytes; send fewer words at a time")
-        length = headers.get("content-length", "0")
-        if not length.isdecimal() or int(length[:20]) > self.limits.body_bytes:
-            raise too_long
-        body = bytearray()
-        while True:
+        most, length = self.limits.body_bytes, headers.get("content-length", "0")
+        size = int(length[:20]) if length.isdecimal() else most + 1
+        body, more = bytearray(), True
+        while more and size <= most:
+            self.load.check()
             message = await receive()
             if message["type"] == "http.disconnect":
                 raise Abandoned
-            body += message.get("body", b"")
-            if len(body) > self.limits.body_bytes:
-                raise too_long
-            answer.hold(len(message.get("body", b"")))
-            if not message.get("more_body", False):
-                return bytes(body)
-            self.load.check()
+            piece, more = message.get("body", b""), message.get("more_body", False)
+            body += piece
+            answer.hold(len(piece))
+            size = max(size, len(body))
+        if size > most:
+            raise Refusal(413, f"the body is longer than {most:,} bytes; send fewer words at a time")
+        return bytes(body)
 
     def check_host(self, host: str) -> None:
         """Refuse requests for names that are not ours, so that no other site can pose as this one (DNS rebinding)."""

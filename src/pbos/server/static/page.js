@@ -224,6 +224,10 @@ function withSlashes(pieces) {
   return label;
 }
 
+function listed(words) { // each as a text of its own, so that none turns what follows
+  return make("span", { dir: directionOf(words.join("")) }, ...words.flatMap((word, at) => [at ? ", " : "", make("bdi", {}, word)]));
+}
+
 function linkTo(word) {
   return make("a", { href: addressOf({ ...state, word, subword: "" }), "data-word": word }, make("bdi", {}, word));
 }
@@ -360,11 +364,12 @@ function showMap() {
   showAnswer("map", [null, { words: state.map.slice(0, most) }], (answer) => {
     mapped = answer;
     drawMap();
-    const without = mapped.without_vector.length ? ` Without a known subword: ${mapped.without_vector.join(", ")}.` : "";
+    const without = mapped.without_vector.length ? [" Without a known subword: ", listed(mapped.without_vector), "."] : [];
     const some = state.map.length > most ? "the first " : "";
     const link = linkIsLong() ? " The list is too long for the link to this page." : "";
-    $("map-note").textContent =
-      `The map shows ${Math.round(100 * mapped.spread)}% of the variance of ${some}${mapped.points.length} words.${without}${link}`;
+    $("map-note").replaceChildren(
+      `The map shows ${Math.round(100 * mapped.spread)}% of the variance of ${some}${mapped.points.length} words.`, ...without, link,
+    );
   });
 }
 
@@ -373,11 +378,11 @@ function drawMap() {
   $("map-text").hidden = !points.length;
   $("map").replaceChildren(...(points.length ? [drawing(points, state.word, Math.max(260, $("map").clientWidth))] : []));
   $("map-list").replaceChildren(...nearest(points).map(([word, others]) =>
-    make("li", {}, make("bdi", {}, word), others.length ? `: near ${others.join(", ")}` : "")));
+    make("li", {}, make("bdi", {}, word), ...(others.length ? [": near ", listed(others)] : []))));
 }
 
 function showAddButton() {
-  $("add").textContent = `Add “${state.word}”`;
+  $("add").replaceChildren("Add “", make("bdi", {}, state.word), "”");
   $("add").hidden = !state.word || state.map.includes(state.word);
 }
 
@@ -416,7 +421,12 @@ function showRows() {
     make("td", { class: "extra" }, `${Math.round(100 * one.coverage)}%`),
     make("td", { class: "extra" }, withSlashes(one.pieces)),
     make("td", { class: "none" }, one.neighbors.length
-      ? make("bdi", {}, one.neighbors.map(({ word }) => word).join(", ")) : "none: no known subword"))));
+      ? listed(one.neighbors.map(({ word }) => word)) : "none: no known subword"))));
+}
+
+function cell(value) { // text in quotes, and with ' before what spreadsheets would take for a formula
+  if (typeof value !== "string") return value ?? "";
+  return `"${value.replace(/^[\s\0=+\-@＝＋－＠]/, "'$&").replaceAll('"', '""')}"`;
 }
 
 function download() {
@@ -425,8 +435,7 @@ function download() {
   const head = [...names, ...numbers.flatMap((at) => [`neighbor_${at + 1}`, `cosine_${at + 1}`])];
   const lines = rowsOfList().map((one) => [one.word, one.read_as, one.known ? "yes" : "no", one.confidence, one.coverage,
     one.pieces.join("/"), ...numbers.flatMap((at) => [one.neighbors[at]?.word, one.neighbors[at]?.cosine])]);
-  const quoted = (value) => (/[",\r\n]/.test(value ?? "") ? `"${String(value).replaceAll('"', '""')}"` : value ?? "");
-  const text = [head, ...lines].map((line) => `${line.map(quoted).join(",")}\r\n`).join("");
+  const text = [head, ...lines].map((line) => `${line.map(cell).join(",")}\r\n`).join("");
   const file = new Blob(["\ufeff", text], { type: "text/csv" }); // with a mark by which spreadsheets know UTF-8
   const link = make("a", { href: URL.createObjectURL(file), download: "words.csv" });
   link.click();

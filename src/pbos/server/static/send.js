@@ -1,7 +1,7 @@
 // Send a request to the server, with its token if it needs one: taken from the address (#token=...), kept until the
 // window is closed.
-const given = new URLSearchParams(location.hash.slice(1)).get("token");
-if (given) {
+const given = new URLSearchParams(location.hash.slice(1)).get("token") ?? "";
+if (/^[!-~]+$/.test(given)) { // others cannot be sent
   sessionStorage.setItem("token", given);
   history.replaceState(null, "", location.pathname + location.search); // not in links to this page
 }
