@@ -22,6 +22,7 @@ from pbos.files import exists
 from pbos.index import SubwordIndex
 from pbos.lattice import Lattice
 from pbos.nearest import ROUNDING, nearest, products, rounded
+from pbos.readonly import owned, read_only
 from pbos.segmenter import Segmenter
 from pbos.settings import INCLUDED, MISSING, Missing, Spelling, check_choice
 from pbos.subword_vectors import SubwordVectors
@@ -36,8 +37,9 @@ Neighbors = list[tuple[str, float]]
 class Model(Segmenter):
     """Subwords and their vectors: embeds, segments and explains any word.
 
-    Make one with `pbos.train` or `pbos.load`. Models are immutable, so threads can share them. `len`, `in` and
-    iteration are about the training words, in their given order; every method takes one word or many.
+    Make one with `pbos.train` or `pbos.load`. Models are immutable, so threads can share them: what they hand out is
+    read-only or a copy. `len`, `in` and iteration are about the training words, in their given order; every method
+    takes one word or many.
 
     Attributes:
         subword_vectors: The vectors of the subwords.
@@ -58,9 +60,11 @@ class Model(Segmenter):
         self.subwords = Subwords(index, spelling, subword_vectors.lengths, packed_words)
         self.subword_vectors = subword_vectors
         self.dims = subword_vectors.dims
-        self.info = info or {}
+        self.info: dict[str, Any] = read_only(info or {})
         self._packed_words = packed_words
         self._target_vectors = target_vectors
+        if target_vectors is not None:
+            target_vectors.flags.writeable = False
         self._confidence = confidence
 
     # -- vectors -------------------------------------------------------------------------------------------------------
@@ -331,7 +335,7 @@ class Model(Segmenter):
 
     @property
     def words(self) -> list[str]:
-        """The training words, in their given order."""
+        """The training words, in their given order; read-only, so change a copy: ``list(model.words)``."""
         return self.subwords.words
 
     def __len__(self) -> int:
@@ -363,13 +367,13 @@ class Model(Segmenter):
         given = WordVectors.of(vectors)
         if given.dims != self.dims:
             raise InputError(f"the vectors have {given.dims} dimensions, but the model has {self.dims}")
-        words, matrix = normalize(given.words, self.spelling.normalization), given.vectors
+        words = normalize(given.words, self.spelling.normalization)
         first: dict[str, int] = {}
         for row, word in enumerate(words):
             first.setdefault(word, row)
-        if len(first) < len(words):
-            words, matrix = list(first), matrix[list(first.values())]
-        packed = pack_strings(words)
+        whole = len(first) == len(words)
+        matrix = owned(given.vectors) if whole else given.vectors[list(first.values())]
+        packed = pack_strings(list(first))
         return Model(self.index, self.spelling, self.subword_vectors, packed, matrix, self.info, self._confidence)
 
     # -- smaller models ------------------------------------------------------------------------------------------------

@@ -86,7 +86,7 @@ class Segmenter:
         table = WordCounts.of(counts)
         spelling = resolved(spelling, table.words)
         table = table.normalized(spelling.normalization)
-        word_counts = (table.counts > 0).astype(np.float64) if types else table.counts
+        word_counts = np.where(types, table.counts > 0, table.counts)  # a copy: kernels are compiled for such arrays
         words = encode(table.words, spelling)
         index = count_subwords(
             words,
