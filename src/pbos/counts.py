@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from pbos.arrays import has_masked
 from pbos.atomic import write_whole
 from pbos.errors import FormatError, InputError, MissingExtraError, warn
 from pbos.files import Line, PathLike, exists, is_remote, local, plain_suffix, read_lines
@@ -45,6 +46,8 @@ class WordCounts:
     counts: npt.NDArray[np.float64]
 
     def __init__(self, words: Iterable[str], counts: npt.ArrayLike) -> None:
+        if has_masked(counts):
+            raise InputError("some counts are masked; fill them in, or leave out these words")
         kept, totals = add_up(as_words(words), np.asarray(counts))
         totals.flags.writeable = False
         object.__setattr__(self, "words", ReadOnlyList(kept))
@@ -84,7 +87,7 @@ class WordCounts:
     @classmethod
     def from_mapping(cls, counts: Mapping[str, float]) -> WordCounts:
         """Use the counts of a mapping such as `collections.Counter`."""
-        return cls(list(counts), np.array(list(counts.values())))
+        return cls(list(counts), list(counts.values()))
 
     @classmethod
     def from_language(cls, code: str) -> WordCounts:

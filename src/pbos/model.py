@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pbos import storage
-from pbos.arrays import BLOCK, FloatMatrix, blocks, cosines, principal_components, unit_rows
+from pbos.arrays import BLOCK, FloatMatrix, blocks, cosines, has_masked, principal_components, unit_rows
 from pbos.confidence import Confidence
 from pbos.errors import InputError, ModelError, whole_number
 from pbos.explanation import Explanation
@@ -110,7 +110,7 @@ class Model(Segmenter):
 
     def _checked(self, out: FloatMatrix, n_words: int) -> FloatMatrix:
         expected = f"a C-contiguous float32 array of shape {(n_words, self.dims)}"
-        if not isinstance(out, np.ndarray):
+        if not isinstance(out, np.ndarray) or isinstance(out, np.ma.MaskedArray):
             raise InputError(f"out must be {expected}, got {type(out).__name__}")
         if out.shape != (n_words, self.dims) or out.dtype != np.float32 or not out.flags.c_contiguous:
             raise InputError(f"out must be {expected}, got {out.dtype} {out.shape}")
@@ -288,6 +288,8 @@ class Model(Segmenter):
             vector = np.asarray(item, np.float32)
         except (TypeError, ValueError):
             raise InputError(f"{expected}, got {type(item).__name__}") from None
+        if has_masked(item):
+            raise InputError("a vector contains masked numbers, so it has no neighbors; fill them in or leave it out")
         if vector.shape != (self.dims,):
             raise InputError(f"{expected}, got shape {vector.shape}" if vector.ndim else f"{expected}, got {item!r}")
         if not np.isfinite(vector).all():
@@ -609,7 +611,7 @@ def as_items(items: Any) -> list[Any]:
     if items is None or is_item(items):
         return [] if items is None else [items]
     if getattr(items, "ndim", 1) == 2:  # a matrix or a pandas DataFrame
-        return list(np.asarray(items))
+        return list(np.asanyarray(items))  # which keeps a mask
     if hasattr(items, "to_pylist"):  # Arrow
         return list(items.to_pylist())
     if isinstance(items, bytes) or getattr(items, "ndim", 1) == 0 or not isinstance(items, Iterable):

@@ -83,8 +83,9 @@ DROP_MISSING = 'drop such {}s, or embed them with missing="zeros"'
 
 
 def is_missing(word: Any) -> bool:
-    """Return whether a value stands for a missing word: None, NaN, pandas.NA or NaT."""
-    return word is None or type(word).__name__ in ("NAType", "NaTType") or (isinstance(word, float) and word != word)
+    """Return whether a value stands for a missing word: None, NaN, pandas.NA or NaT, numpy.ma.masked."""
+    kinds = "NAType", "NaTType", "MaskedConstant"
+    return word is None or type(word).__name__ in kinds or (isinstance(word, float) and word != word)
 
 
 # Words as the index reads them ----------------------------------------------------------------------------------------
