@@ -324,6 +324,7 @@ class Model(Segmenter):
             n: The number of segmentations, and of weights in tables.
             neighbors: The number of nearest training words; computed when asked for.
         """
+        n, neighbors = whole_number("n", n, 1), whole_number("neighbors", neighbors, 0)
 
         def explain_one(word: str) -> Explanation:
             find = partial(self.neighbors, word, neighbors)

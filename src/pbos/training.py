@@ -322,7 +322,7 @@ def warn_if_unrelated(table: WordCounts, words: list[str]) -> None:
 
 def held_out_rows(n_words: int, share: float, seed: int) -> npt.NDArray[np.int64]:
     """Return the positions of the words to hold out, in ascending order."""
-    if not (isinstance(share, Real) and 0 <= share < 1):
+    if isinstance(share, bool) or not isinstance(share, Real) or not 0 <= share < 1:
         raise InputError(f"heldout must be at least 0 and below 1, got {share}")
     size = round(share * n_words)
     if size == n_words:
