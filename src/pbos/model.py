@@ -27,7 +27,7 @@ from pbos.segmenter import Segmenter
 from pbos.settings import INCLUDED, MISSING, Missing, Spelling, check_choice
 from pbos.subword_vectors import SubwordVectors
 from pbos.subwords import Subwords
-from pbos.text import PackedStrings, as_words, encode, is_missing, normalize, pack_strings
+from pbos.text import BYTES, MissingWord, PackedStrings, as_words, encode, is_missing, normalize, pack_strings
 
 DATA = Path(__file__).parent / "data"
 QUERIES, COSINES = 64, 1 << 24  # compared with all words at a time; cosines that this may take, 4 bytes each
@@ -99,6 +99,19 @@ class Model(Segmenter):
                 (see `keep_targets` of `train`, and `with_targets`).
             missing: What to do with missing words (None, NaN, empty): "error", or "zeros" for zero vectors.
         """
+        try:
+            return self._embed(words, threads, out, exact, missing)
+        except MissingWord as error:
+            raise InputError(f'{error}, or embed them with missing="zeros"') from None
+
+    def _embed(
+        self,
+        words: str | Iterable[str | None] | None,
+        threads: int | None = None,
+        out: FloatMatrix | None = None,
+        exact: bool = False,
+        missing: Missing = "error",
+    ) -> npt.NDArray[np.float32]:
         many, one, blank = one_or_many(words, missing)
         out = np.empty((len(many), self.dims), np.float32) if out is None else self._checked(out, len(many))
         self.subwords.embed(many, self.subword_vectors, out, threads)
@@ -113,7 +126,8 @@ class Model(Segmenter):
         if not isinstance(out, np.ndarray) or isinstance(out, np.ma.MaskedArray):
             raise InputError(f"out must be {expected}, got {type(out).__name__}")
         if out.shape != (n_words, self.dims) or out.dtype != np.float32 or not out.flags.c_contiguous:
-            raise InputError(f"out must be {expected}, got {out.dtype} {out.shape}")
+            other = "" if out.flags.c_contiguous else ", not C-contiguous"
+            raise InputError(f"out must be {expected}, got {out.dtype} {out.shape}{other}")
         if not out.flags.writeable:
             raise InputError("out is read-only; pass an array that can be written")
         return out
@@ -158,8 +172,11 @@ class Model(Segmenter):
         """
         if self._confidence is None:
             raise InputError("this model has no confidence; train one with confidence=True and enough words")
-        many, one, blank = one_or_many(words, missing)
-        found = self.subwords.confidence(many, self.subword_vectors, self._confidence, threads)
+        try:
+            many, one, blank = one_or_many(words, missing)
+            found = self.subwords.confidence(many, self.subword_vectors, self._confidence, threads)
+        except MissingWord as error:
+            raise InputError(f'{error}, or use missing="zeros"') from None
         found[blank] = 0
         return float(found[0]) if one else found
 
@@ -175,7 +192,7 @@ class Model(Segmenter):
         >>> print(load().similarity("king", ["queen", "banana"]).round(2))
         [0.56 0.21]
         """
-        left, right = np.atleast_2d(self.embed(first)), np.atleast_2d(self.embed(second))
+        left, right = np.atleast_2d(self._embed(first)), np.atleast_2d(self._embed(second))
         if isinstance(first, str) and isinstance(second, str):
             return float(cosines(left, right)[0])
         if len(left) != len(right) and not isinstance(first, str) and not isinstance(second, str):
@@ -245,7 +262,7 @@ class Model(Segmenter):
         if combined or any(is_vector(item) for items, _ in groups for item in items):
             queries = unit_rows(np.array([self._query(*group, exact) for group in groups], np.float32))
         else:
-            queries = unit_rows(self.embed([item for items, _ in groups for item in items], exact=exact))
+            queries = unit_rows(self._embed([item for items, _ in groups for item in items], exact=exact))
         if among is None:
             candidates = names = self.words
             rows = self._rounded_targets if exact else self._rounded_words
@@ -274,9 +291,12 @@ class Model(Segmenter):
         """Return the sum of the positive items minus the negative ones, at any scale; words count with length 1."""
         total, largest = np.zeros(self.dims), 0.0
         for sign, items in ((1, positive), (-1, negative)):
+            encode(
+                [item if isinstance(item, str) else "-" for item in items], self.spelling
+            )  # finds a bad word's place
             for item in items:
                 is_word = isinstance(item, str)
-                vector = unit_rows(self.embed([item], exact=exact))[0] if is_word else self._vector(item)
+                vector = unit_rows(self._embed([item], exact=exact))[0] if is_word else self._vector(item)
                 total, largest = total + sign * vector, max(largest, float(np.abs(vector).max()))
         scale = 0.5 ** math.frexp(largest)[1]  # changes no digit; then lengths fit a float32
         return np.where(np.abs(total).max() > ROUNDING * largest, scale * total, 0)  # what is left of a - a is nothing
@@ -288,10 +308,10 @@ class Model(Segmenter):
             vector = np.asarray(item, np.float32)
         except (TypeError, ValueError):
             raise InputError(f"{expected}, got {type(item).__name__}") from None
-        if has_masked(item):
-            raise InputError("a vector contains masked numbers, so it has no neighbors; fill them in or leave it out")
         if vector.shape != (self.dims,):
             raise InputError(f"{expected}, got shape {vector.shape}" if vector.ndim else f"{expected}, got {item!r}")
+        if has_masked(item):
+            raise InputError("a vector contains masked numbers, so it has no neighbors; fill them in or leave it out")
         if not np.isfinite(vector).all():
             raise InputError("a vector contains NaN or infinity, so it has no neighbors; correct it or leave it out")
         return vector
@@ -581,13 +601,13 @@ def place_of(path: str | PathLike[str] | None) -> str | PathLike[str]:
     'russian'
     """
     name = "english" if path is None else path
-    return DATA / name if name in INCLUDED and (path is None or not exists(name)) else name
+    included = isinstance(name, str) and name in INCLUDED
+    return DATA / name if included and (path is None or not exists(name)) else name
 
 
 def one_or_many(words: Any, missing: Missing) -> tuple[list[str], bool, list[int]]:
     """Return one word or many as a list, whether it is one, and which are missing; in place of these are spaces."""
-    if missing != "error":
-        check_choice("missing", missing, MISSING)
+    check_choice("missing", missing, MISSING)
     if one := isinstance(words, str):
         many = [words]
     else:
@@ -599,7 +619,8 @@ def one_or_many(words: Any, missing: Missing) -> tuple[list[str], bool, list[int
 
 def is_item(item: Any) -> bool:
     """Return whether something is one word, or one vector as an array."""
-    return isinstance(item, str) or (getattr(item, "ndim", 0) == 1 and getattr(item.dtype, "kind", "") in "fiu")
+    kind = getattr(getattr(item, "dtype", None), "kind", "none")
+    return isinstance(item, str) or (getattr(item, "ndim", 0) == 1 and kind in "fiu")
 
 
 def is_vector(item: Any) -> bool:
@@ -615,6 +636,6 @@ def as_items(items: Any) -> list[Any]:
         return list(np.asanyarray(items))  # which keeps a mask
     if hasattr(items, "to_pylist"):  # Arrow
         return list(items.to_pylist())
-    if isinstance(items, bytes) or getattr(items, "ndim", 1) == 0 or not isinstance(items, Iterable):
+    if isinstance(items, BYTES) or getattr(items, "ndim", 1) == 0 or not isinstance(items, Iterable):
         raise InputError(f"expected words or vectors, got {type(items).__name__}")
     return list(items)

@@ -25,8 +25,15 @@ NORMALIZERS: dict[str, Callable[[str], str]] = {
     "casefold": lambda word: unicodedata.normalize("NFC", word.casefold()),
 }
 
+BYTES = bytes, bytearray, memoryview
+DECODE = "decode it: str(data, 'utf-8')"
+
 PackedStrings = tuple[npt.NDArray[np.uint8], npt.NDArray[Any]]
 """Strings as UTF-8 bytes, and the offsets where each starts and ends."""
+
+
+class MissingWord(InputError):
+    """A missing or empty word; a method that has something to offer for these says so too."""
 
 
 class Codes(NamedTuple):
@@ -55,8 +62,10 @@ def as_words(words: Any, *, blank_missing: bool = False, what: str = "word") -> 
     >>> as_words(("higher", "lower"))
     ['higher', 'lower']
     """
-    if isinstance(words, (str, bytes)):
+    if isinstance(words, str):
         raise InputError(f"expected a list of {what}s, got one string: {reprlib.repr(words)}; put it in a list")
+    if isinstance(words, BYTES):
+        raise InputError(f"expected {what}s (str), got {type(words).__name__}; {DECODE}")
     if getattr(words, "ndim", 1) != 1:  # as for a pandas DataFrame, which would be its columns' names
         raise InputError(f"expected a one-dimensional array of {what}s, got shape {words.shape}")
     if hasattr(words, "to_pylist"):  # Arrow arrays and chunked arrays
@@ -71,15 +80,13 @@ def as_words(words: Any, *, blank_missing: bool = False, what: str = "word") -> 
     for position, word in enumerate(result):
         if is_missing(word):
             if not blank_missing:
-                raise InputError(f"{what} {position} is missing ({word!r}); {DROP_MISSING.format(what)}")
+                raise MissingWord(f"{what} {position} is missing ({word!r}); drop such {what}s")
             result[position] = ""
         elif not isinstance(word, str):
             shown = " ".join(reprlib.repr(word).split())  # in one line, even for arrays
-            raise InputError(f"{what} {position} is not a str but {type(word).__name__}: {shown}")
+            advice = f"; {DECODE}" if isinstance(word, BYTES) else ""
+            raise InputError(f"{what} {position} is not a str but {type(word).__name__}: {shown}{advice}")
     return [str(word) for word in result]  # subclasses of str (NumPy's str_)
-
-
-DROP_MISSING = 'drop such {}s, or embed them with missing="zeros"'
 
 
 def is_missing(word: Any) -> bool:
@@ -161,7 +168,7 @@ def encode(words: list[str], spelling: Spelling, first: int = 0) -> Codes:
     [97, 98, 99]
     """
     if "" in words:
-        raise InputError(f"word {first + words.index('')} is an empty string; {DROP_MISSING.format('word')}")
+        raise MissingWord(f"word {first + words.index('')} is an empty string; drop such words")
     marked = mark(words, spelling)
     try:
         codes = np.frombuffer("".join(marked).encode("utf-32-le"), "<u4").astype(np.uint32, copy=False)
