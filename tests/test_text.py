@@ -101,6 +101,15 @@ def test_missing_words_are_an_error_that_names_the_position_or_blank(source):
     assert as_words(MISSING[source](), blank_missing=True) == ["high", ""]
 
 
+def test_words_whose_places_do_not_fit_32_bits(monkeypatch):
+    monkeypatch.setattr("pbos.text.MOST_CHARACTERS", 8)
+    spelling = Spelling(boundaries=True)
+    assert encode(["abcdef", "abcdef"], spelling).codes.size == 16
+    for words in (["abcdefg"], ["a", "abcdefg"]):
+        with pytest.raises(InputError, match="a word of 9 characters is too long; the limit is 8"):
+            encode(words, spelling)
+
+
 # Words as the index reads them ----------------------------------------------------------------------------------------
 
 MARKED = {

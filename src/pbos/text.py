@@ -25,6 +25,8 @@ NORMALIZERS: dict[str, Callable[[str], str]] = {
     "casefold": lambda word: unicodedata.normalize("NFC", word.casefold()),
 }
 
+MOST_CHARACTERS = 2**31 - 2  # of a word, whose places kernels number with 32 bits
+
 BYTES = bytes, bytearray, memoryview
 DECODE = "decode it: str(data, 'utf-8')"
 
@@ -174,6 +176,8 @@ def encode(words: list[str], spelling: Spelling, first: int = 0) -> Codes:
         codes = np.frombuffer("".join(marked).encode("utf-32-le"), "<u4").astype(np.uint32, copy=False)
     except UnicodeEncodeError:
         raise surrogate_error(words, first) from None
+    if codes.size > MOST_CHARACTERS and (longest := max(map(len, marked))) > MOST_CHARACTERS:
+        raise InputError(f"a word of {longest:,} characters is too long; the limit is {MOST_CHARACTERS:,}")
     if len(words) == 1:
         return Codes(codes, offsets_of_one(codes.size))
     offsets = np.zeros(len(words) + 1, np.int64)
