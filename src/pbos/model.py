@@ -100,26 +100,25 @@ class Model(Segmenter):
             missing: What to do with missing words (None, NaN, empty): "error", or "zeros" for zero vectors.
         """
         try:
-            return self._embed(words, threads, out, exact, missing)
+            many, one, blank = one_or_many(words, missing)
+            out = np.empty((len(many), self.dims), np.float32) if out is None else self._checked(out, len(many))
+            self.subwords.embed(many, self.subword_vectors, out, threads)
         except MissingWord as error:
             raise InputError(f'{error}, or embed them with missing="zeros"') from None
-
-    def _embed(
-        self,
-        words: str | Iterable[str | None] | None,
-        threads: int | None = None,
-        out: FloatMatrix | None = None,
-        exact: bool = False,
-        missing: Missing = "error",
-    ) -> npt.NDArray[np.float32]:
-        many, one, blank = one_or_many(words, missing)
-        out = np.empty((len(many), self.dims), np.float32) if out is None else self._checked(out, len(many))
-        self.subwords.embed(many, self.subword_vectors, out, threads)
         if exact:
             self._put_given_vectors(many, out)
         if blank:
             out[blank] = 0
         return out[0] if one else out
+
+    def _vectors(self, words: str | Iterable[str], exact: bool = False) -> FloatMatrix:
+        """Do what `embed` does, for methods that have no `missing`; one word has one row."""
+        many = [words] if isinstance(words, str) else as_words(words)
+        out = np.empty((len(many), self.dims), np.float32)
+        self.subwords.embed(many, self.subword_vectors, out)
+        if exact:
+            self._put_given_vectors(many, out)
+        return out
 
     def _checked(self, out: FloatMatrix, n_words: int) -> FloatMatrix:
         expected = f"a C-contiguous float32 array of shape {(n_words, self.dims)}"
@@ -192,7 +191,7 @@ class Model(Segmenter):
         >>> print(load().similarity("king", ["queen", "banana"]).round(2))
         [0.56 0.21]
         """
-        left, right = np.atleast_2d(self._embed(first)), np.atleast_2d(self._embed(second))
+        left, right = self._vectors(first), self._vectors(second)
         if isinstance(first, str) and isinstance(second, str):
             return float(cosines(left, right)[0])
         if len(left) != len(right) and not isinstance(first, str) and not isinstance(second, str):
@@ -262,7 +261,7 @@ class Model(Segmenter):
         if combined or any(is_vector(item) for items, _ in groups for item in items):
             queries = unit_rows(np.array([self._query(*group, exact) for group in groups], np.float32))
         else:
-            queries = unit_rows(self._embed([item for items, _ in groups for item in items], exact=exact))
+            queries = unit_rows(self._vectors([item for items, _ in groups for item in items], exact))
         if among is None:
             candidates = names = self.words
             rows = self._rounded_targets if exact else self._rounded_words
@@ -274,7 +273,7 @@ class Model(Segmenter):
         repeated = len(names) - len(set(names)) if among is not None else 0
 
         def units(at: npt.NDArray[np.intp]) -> FloatMatrix:
-            return unit_rows(self.embed([candidates[row] for row in at.tolist()], exact=exact))
+            return unit_rows(self._vectors([candidates[row] for row in at.tolist()], exact))
 
         found: list[Neighbors] = []
         step = max(1, min(QUERIES, COSINES // max(1, len(names))))
@@ -291,12 +290,11 @@ class Model(Segmenter):
         """Return the sum of the positive items minus the negative ones, at any scale; words count with length 1."""
         total, largest = np.zeros(self.dims), 0.0
         for sign, items in ((1, positive), (-1, negative)):
-            encode(
-                [item if isinstance(item, str) else "-" for item in items], self.spelling
-            )  # finds a bad word's place
+            strings = [item if isinstance(item, str) else "-" for item in items]
+            encode(strings, self.spelling)  # raises with the position of a bad word
             for item in items:
                 is_word = isinstance(item, str)
-                vector = unit_rows(self._embed([item], exact=exact))[0] if is_word else self._vector(item)
+                vector = unit_rows(self._vectors([item], exact))[0] if is_word else self._vector(item)
                 total, largest = total + sign * vector, max(largest, float(np.abs(vector).max()))
         scale = 0.5 ** math.frexp(largest)[1]  # changes no digit; then lengths fit a float32
         return np.where(np.abs(total).max() > ROUNDING * largest, scale * total, 0)  # what is left of a - a is nothing
@@ -607,7 +605,8 @@ def place_of(path: str | PathLike[str] | None) -> str | PathLike[str]:
 
 def one_or_many(words: Any, missing: Missing) -> tuple[list[str], bool, list[int]]:
     """Return one word or many as a list, whether it is one, and which are missing; in place of these are spaces."""
-    check_choice("missing", missing, MISSING)
+    if not isinstance(missing, str) or missing != "error":
+        check_choice("missing", missing, MISSING)
     if one := isinstance(words, str):
         many = [words]
     else:
