@@ -60,6 +60,22 @@ def test_the_empty_word_is_dropped():
     assert caught[0].filename == __file__
 
 
+def test_masked_counts_are_not_taken_for_numbers():
+    masked = np.ma.array([3, 2], mask=[0, 1])
+    for make in (
+        lambda: WordCounts(["a", "b"], masked),
+        lambda: WordCounts(["a", "b"], masked.astype(float)),
+        lambda: WordCounts(["a", "b"], [3, np.ma.masked]),
+        lambda: WordCounts.of({"a": 3, "b": masked[1]}),
+        lambda: pbos.Segmenter.from_counts({"a": 3, "b": np.ma.masked}),
+    ):
+        with pytest.raises(InputError, match="some counts are masked; fill them in, or leave out these words"):
+            make()
+    assert list(WordCounts(["a", "b"], np.ma.array([3, 2]))) == [("a", 3), ("b", 2)]
+    with pytest.raises(InputError, match="word 1 is missing"):
+        WordCounts(np.ma.array(["a", "b"], mask=[0, 1]), [3, 2])
+
+
 @pytest.mark.parametrize(
     ("words", "counts", "message"),
     [

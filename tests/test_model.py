@@ -244,6 +244,27 @@ def test_missing_words(small, column, missing):
     assert np.array_equal(out, found)
 
 
+def test_masked_words_are_missing(small):
+    words = np.ma.array(["abc", "cab"], mask=[0, 1])
+    for column in (words, list(words), words.astype(object)):
+        with pytest.raises(InputError, match="word 1 is missing"):
+            small.embed(column)
+        assert small.embed(column, missing="zeros").any(axis=1).tolist() == [True, False]
+    assert not small.embed(words[1], missing="zeros").any()
+
+
+def test_masked_numbers_are_not_taken_for_vectors(small):
+    vector = np.ma.array(small["abc"], mask=[1, *[0] * 23])
+    for arguments in ({"words": vector}, {"words": vector[None]}, {"words": [vector]}, {"positive": ["abc", vector]}):
+        with pytest.raises(InputError, match="a vector contains masked numbers, so it has no neighbors; fill them in"):
+            small.neighbors(**arguments)
+    assert small.neighbors(np.ma.array(small["abc"]), 3) == small.neighbors(small["abc"], 3)
+    with pytest.raises(InputError, match="cosines needs numbers, but some are masked"):
+        pbos.cosines(vector[None], small.embed(["abc"]))
+    with pytest.raises(InputError, match=r"out must be .*, got MaskedArray"):
+        small.embed(["abc"], out=np.ma.array(small.embed(["abc"]), mask=True))
+
+
 def test_missing_words_far_into_a_long_list(small, vectors):
     words = [vectors.words[i % 200] for i in range(9000)]
     for missing, message in ((None, "word 8765 is missing"), ("", "word 8765 is an empty string")):

@@ -123,8 +123,8 @@ def test_bad_spelling_settings(settings, message):
         ({"epochs": 2.5}, "epochs must be a whole number, got 2.5"),
         ({"epochs": None}, "epochs must be a whole number, got None"),
         ({"lr": "1"}, "lr must be a number, got '1'"),
-        ({"lr": 0.0}, "lr must be above 0, got 0.0"),
-        ({"lr": float("nan")}, "lr must be above 0, got nan"),
+        ({"lr": 0.0}, "lr must be a finite number above 0, got 0.0"),
+        ({"lr": float("nan")}, "lr must be a finite number above 0, got nan"),
         ({"solver": "lsqr"}, "unknown solver 'lsqr'; choose one of: ridge, sgd"),
         ({"lam": 0}, 'lam must be a number from 1e-30 to 1e30, or "auto", got 0'),
         ({"lam": float("inf")}, 'lam must be a number from 1e-30 to 1e30, or "auto", got inf'),
@@ -154,3 +154,114 @@ def test_bad_training_settings(settings, message):
     with pytest.raises(InputError) as error:
         Preset(**settings)
     assert str(error.value) == message
+
+
+# Every number ---------------------------------------------------------------------------------------------------------
+
+WORDS = ["high", "higher", "highest", "low", "lower", "lowest"]
+TABLE = WORDS, np.arange(36, dtype=np.float32).reshape(6, 6) + np.eye(6, dtype=np.float32)
+NO_NUMBERS = [True, False, np.True_, "2", b"2", [2], {}, np.array([2]), np.array([1, 2]), 2j, float("nan")]
+NOT_WHOLE = [*NO_NUMBERS, 2.0, np.float32(2), 0.5, float("inf"), -1, np.int64(-1), -(10**30)]
+NO_SHARES = [*NO_NUMBERS, float("inf"), -1, 2, 10**400, np.float32(-0.1)]
+
+
+def numbers_of_settings():
+    """Each setting that is a number: a whole one, or any."""
+    for name, kind in get_type_hints(Preset).items():
+        if name in ("boundaries", "types"):
+            continue
+        if int in (kind, *getattr(kind, "__args__", ())):
+            yield name, NOT_WHOLE
+        elif float in (kind, *getattr(kind, "__args__", ())):
+            yield name, NO_NUMBERS
+
+
+@pytest.mark.parametrize(("name", "wrong"), [*numbers_of_settings()])
+def test_a_setting_that_is_a_number_takes_only_numbers(name, wrong):
+    for value in wrong:
+        with pytest.raises(InputError, match=f"^{name}|finite numbers above 0"):
+            pbos.train(TABLE, preset="pbos", boundaries=True, **{name: value})
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, kind in get_type_hints(Preset).items() if kind is bool or "str" in str(kind)]
+)
+def test_other_settings_are_checked_whatever_they_are(name):
+    for value in (1, 0, "x", None, 2.0, [], np.array([1, 2]), np.array([True]), {}):
+        with pytest.raises(InputError, match=name):
+            Preset.named("default", {name: value})
+
+
+@pytest.fixture(scope="module")
+def model():
+    return pbos.train(TABLE, lam=0.1, keep_targets=True)
+
+
+NUMBERS = {
+    "train limit": lambda model, value: pbos.train(TABLE, limit=value),
+    "train seed": lambda model, value: pbos.train(TABLE, seed=value),
+    "train threads": lambda model, value: pbos.train(TABLE, threads=value),
+    "read limit": lambda model, value: pbos.WordVectors.read("no such file", limit=value),
+    "compress dims": lambda model, value: model.compress(dims=value),
+    "compress min_vector_words": lambda model, value: model.compress(min_vector_words=value),
+    "neighbors n": lambda model, value: model.neighbors("high", value),
+    "segment n": lambda model, value: model.segment(WORDS, value),
+    "explain n": lambda model, value: model.explain("high", value),
+    "explain neighbors": lambda model, value: model.explain("high", neighbors=value),
+    "sample k": lambda model, value: model.sample("high", value),
+    "sample seed": lambda model, value: model.sample("high", 1, value),
+    "embed threads": lambda model, value: model.embed("high", threads=value),
+    "segment threads": lambda model, value: model.segment("high", threads=value),
+    "lattice n": lambda model, value: model.lattice("high").best(value),
+    "lattice k": lambda model, value: model.lattice("high").sample(value),
+    "learn dims": lambda model, value: pbos.learn([["a", "b"]], dims=value),
+    "learn min_count": lambda model, value: pbos.learn([["a", "b"]], min_count=value),
+    "from_counts max_len": lambda model, value: pbos.Segmenter.from_counts({"a": 1}, max_len=value),
+    "from_counts em_rounds": lambda model, value: pbos.Segmenter.from_counts({"a": 1}, em_rounds=value),
+}
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_whole_numbers_are_whole_numbers(name, model):
+    for value in NOT_WHOLE:
+        with pytest.raises(InputError, match=rf"^{name.split()[1]} must be "):
+            NUMBERS[name](model, value)
+
+
+@pytest.mark.parametrize("name", ["compress dims", "neighbors n", "segment n", "sample k", "embed threads"])
+def test_whole_numbers_of_numpy_count(name, model):
+    expected = repr(NUMBERS[name](model, 2))
+    for value in (np.int64(2), np.uint8(2), np.array(2)):
+        assert repr(NUMBERS[name](model, value)) == expected
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda value: pbos.train(TABLE, heldout=value),
+        lambda value: pbos.complete(TABLE, ["x"], min_confidence=value),
+    ],
+    ids=["heldout", "min_confidence"],
+)
+def test_shares_are_numbers_from_0_to_1(use):
+    for value in NO_SHARES:
+        with pytest.raises(InputError, match=r"^(heldout|min_confidence) must be "):
+            use(value)
+
+
+@pytest.mark.parametrize("memory", [True, -1, 0, "", "4X", float("nan"), float("inf"), 10**400, "1" * 308 + "T"])
+def test_an_amount_of_memory_is_finite(memory, tmp_path):
+    with pytest.raises(InputError, match=r"^memory must be a number of bytes or such as '4G', got "):
+        pbos.train(TABLE, memory=memory, output=tmp_path / "model")
+
+
+def test_huge_numbers_mean_all(model):
+    for huge in (2**31, 2**63, 2**64, 10**30):
+        assert len(model.neighbors("high", huge)) == len(WORDS) - 1
+        assert model.segment("low", huge) == model.segment("low", 4)
+        assert pbos.train(TABLE, preset="pbos", epochs=1, limit=huge, max_len=huge, max_vectors=huge).words == WORDS
+        assert pbos.Segmenter.from_counts(dict.fromkeys(WORDS, 1), max_len=huge).coverage("high") == 1
+        with pytest.raises(InputError, match="leaves no subword; use a smaller number"):
+            model.compress(min_vector_words=huge)
+        with pytest.raises(InputError, match="dims must be between 1 and the model's 6"):
+            model.compress(dims=huge)

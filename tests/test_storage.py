@@ -1,12 +1,15 @@
 """The model folder: format, checks, saved completely or not at all."""
 
 import contextlib
+import copy
 import json
 import os
+import pickle
 import random
 import shutil
 import struct
 import zlib
+from mmap import mmap
 from pathlib import Path
 
 import numpy as np
@@ -188,6 +191,7 @@ DAMAGE = {
         lambda f: change_tensors(f, index__probs=lambda a: a.astype(np.uint8), index__prob_levels=lambda a: a[:0]),
         "index arrays have inconsistent sizes",
     ),
+    "no nodes": (lambda f: change_tensors(f, index__labels=lambda a: a[:0]), "index arrays have inconsistent sizes"),
     "short norms": (lambda f: change_tensors(f, subword_norms=lambda a: a[:-1]), "vectors do not fit their norms"),
     "bad offsets": (lambda f: change_tensors(f, words__offsets=lambda a: a + 1), "the words do not fit their offsets"),
     "bad targets": (
@@ -366,6 +370,43 @@ def test_a_model_without_checksums_loads(folder):
     change_tensors(folder)
     assert "checksum" not in json.loads((folder / "config.json").read_text(encoding="utf-8"))
     assert np.array_equal(pbos.load(folder, verify=True).subword_vectors.values, tensors["subword_vectors"])
+
+
+def test_more_vectors_than_an_index_can_name(model, folder):
+    """A file with a hole of four gigabytes, which takes no space; its first rows have numbers of 32 bits."""
+    n_rows = 2**31 + 8
+    kept = {name: array for name, array in load_file(folder / "model.safetensors").items() if name.startswith("index")}
+    numbers = np.where(model.index.rows < 0, 0, model.index.rows + 2.0**31).astype("<u4")
+    kept["index.rows"] = numbers.view(np.uint8).reshape(-1, 4)
+    kept |= {"words.bytes": np.zeros(0, np.uint8), "words.offsets": np.zeros(1, np.int64)}
+    save_file({**kept, "subword_vectors": np.zeros((1, 1), np.float16)}, folder / "model.safetensors")
+    content = (folder / "model.safetensors").read_bytes()
+    end = 8 + int.from_bytes(content[:8], "little")
+    header = json.loads(content[8:end])
+    start = len(content) - end + -(len(content) - end) % 8
+    header["subword_vectors"] = {"dtype": "F16", "shape": [n_rows, 1], "data_offsets": [start, start + 2 * n_rows]}
+    write_header(folder, json.dumps(header).encode().ljust(4096), content[end:])
+    os.truncate(folder / "model.safetensors", 8 + 4096 + start + 2 * n_rows)
+    change_config(folder, vectors=n_rows, dims=1, words=0)
+    with pytest.raises(ModelError, match="there are more vectors than an index can name"):
+        pbos.load(folder)
+
+
+def test_copies_of_a_model_do_not_need_its_file(model, folder):
+    """Not even if it is cut, which would end the process (SIGBUS) if a copy were still mapped."""
+
+    def is_mapped(array):
+        while isinstance(array, np.ndarray):
+            array = array.base
+        return isinstance(getattr(array, "obj", None), mmap)
+
+    loaded, words = pbos.load(folder), ["highest", "東京", "low"]
+    assert is_mapped(loaded.subword_vectors.values)
+    expected = loaded.embed(words, exact=True)
+    for clone in (copy.deepcopy(loaded), pickle.loads(pickle.dumps(loaded))):
+        arrays = (*clone.index.arrays, clone.subword_vectors.values, clone._target_vectors, *clone._packed_words)
+        assert not any(map(is_mapped, arrays))
+        assert np.array_equal(clone.embed(words, exact=True), expected)
 
 
 def test_scales_must_match(model, tmp_path):

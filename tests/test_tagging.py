@@ -3,6 +3,7 @@
 import gzip
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -289,7 +290,9 @@ def test_bad_settings_and_vectors_are_rejected():
     for settings in ({"c": 0.0}, {"c": float("nan")}, {"window": -1}):
         with pytest.raises(InputError, match="need c > 0 and window >= 0"):
             tagging(model, sentences, sentences, language="xx", **settings)
-    model.vectors.vectors[7, 2] = np.nan
+    broken = model.vectors.vectors.copy()
+    model = Table(SimpleNamespace(dims=model.dims, row_of=model.vectors.row_of, vectors=broken))
+    broken[7, 2] = np.nan
     with pytest.raises(InputError, match="'w7' contains NaN"):
         tagging(model, sentences, sentences, language="xx")
 

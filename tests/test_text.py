@@ -64,13 +64,13 @@ def test_words_of_any_source(source):
     ("source", "message"),
     [
         (lambda: "high", "expected a list of words, got one string: 'high'; put it in a list"),
-        (lambda: b"high", "expected a list of words, got one string"),
+        (lambda: b"high", r"expected words \(str\), got bytes; decode it: str\(data, .utf-8.\)"),
         (lambda: np.array([["a"]]), r"expected a one-dimensional array of words, got shape \(1, 1\)"),
         (lambda: pandas().DataFrame({"word": ["a"]}), r"expected a one-dimensional array of words, got shape \(1, 1\)"),
         (lambda: [np.zeros(500)], r"^word 0 is not a str but ndarray: array.{,40}$"),
         (lambda: 3, "expected words"),
         (lambda: ["high", 3], "word 1 is not a str but int: 3"),
-        (lambda: ["high", b"low"], "word 1 is not a str but bytes"),
+        (lambda: ["high", b"low"], r"word 1 is not a str but bytes: b.low.; decode it: str\(data, .utf-8.\)"),
         (lambda: np.array([1, 2]), "word 0 is not a str but int"),
     ],
 )
@@ -99,6 +99,15 @@ def test_missing_words_are_an_error_that_names_the_position_or_blank(source):
     with pytest.raises(InputError, match=r"word 1 is missing \(.+\); drop such words"):
         as_words(MISSING[source]())
     assert as_words(MISSING[source](), blank_missing=True) == ["high", ""]
+
+
+def test_words_whose_places_do_not_fit_32_bits(monkeypatch):
+    monkeypatch.setattr("pbos.text.MOST_CHARACTERS", 8)
+    spelling = Spelling(boundaries=True)
+    assert encode(["abcdef", "abcdef"], spelling).codes.size == 16
+    for words in (["abcdefg"], ["a", "abcdefg"]):
+        with pytest.raises(InputError, match="a word of 9 characters is too long; the limit is 8"):
+            encode(words, spelling)
 
 
 # Words as the index reads them ----------------------------------------------------------------------------------------

@@ -29,6 +29,12 @@ def test_flipped_bits_and_truncations():
     assert counts["errors"] > 0.9 * counts["damaged models"] > 100
 
 
+def test_headers_with_extreme_numbers():
+    counts = damage.headers(seconds=0, seed=2, cases=400)
+    assert counts["headers"] == counts["errors"] + counts["loaded"] == 400
+    assert counts["loaded"] >= 5
+
+
 @pytest.mark.skipif(np.__version__ < "2", reason="plain Python needs the integers of NumPy 2")
 def test_indexes_that_look_valid():
     counts = damage.indexes(seconds=0, seed=0, cases=60, jit=False)

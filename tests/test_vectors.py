@@ -119,6 +119,39 @@ def test_bad_vectors_are_an_error(words, matrix, message):
         WordVectors(words, matrix)
 
 
+MASKED = np.ma.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], mask=[[0, 0], [0, 1], [0, 0]])
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        (["a", "b", "c"], MASKED),
+        (["a", "b", "c"], list(MASKED)),
+        (["a", "b", "c"], tuple(MASKED)),
+        (np.array(["a", "b", "c"]), MASKED.astype(np.float32)),
+        (np.ma.array(["a", "b", "c"]), MASKED),
+        dict(zip("abc", MASKED, strict=True)),
+        SimpleNamespace(index_to_key=["a", "b", "c"], vectors=MASKED),
+    ],
+    ids=["matrix", "list", "tuple", "float32", "masked words", "mapping", "KeyedVectors"],
+)
+def test_masked_values_are_not_taken_for_numbers(source):
+    for use in (WordVectors.of, pbos.load().with_targets, lambda table: pbos.train(table, epochs=1)):
+        with pytest.raises(InputError, match="word vectors: some values are masked; fill them in, or leave out these"):
+            use(source)
+
+
+def test_masks_that_mask_nothing_are_ignored():
+    whole = np.ma.array(np.eye(2), mask=False)
+    for source in ((["a", "b"], whole), (np.ma.array(["a", "b"]), list(whole)), dict(zip("ab", whole, strict=True))):
+        assert WordVectors.of(source).vectors.tolist() == [[1, 0], [0, 1]]
+
+
+def test_masked_words_are_missing():
+    with pytest.raises(InputError, match="word 1 is missing"):
+        WordVectors(np.ma.array(["a", "b"], mask=[0, 1]), np.eye(2))
+
+
 def test_a_bad_value_far_down_is_found():
     matrix = np.zeros((70_000, 1), np.float32)
     matrix[66_000], matrix[69_000] = np.nan, -np.inf

@@ -1,4 +1,4 @@
-"""Damaged and crafted models: every bit flipped, every truncation, and indexes that only look valid.
+"""Damaged and crafted models: every bit flipped, every truncation, extreme headers, and indexes that only look valid.
 
 A damaged model gives the same answers as before, or one clear error. An index that passes the checks of loading never
 makes a kernel leave its arrays, whatever is in it: kernels run with bounds checks.
@@ -6,7 +6,9 @@ makes a kernel leave its arrays, whatever is in it: kernels run with bounds chec
 
 from __future__ import annotations
 
+import copy
 import json
+import math
 import os
 import random
 import shutil
@@ -15,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +29,7 @@ from pbos.confidence import CURVE, Confidence
 from pbos.index import SubwordIndex
 from pbos.model import Model
 from pbos.settings import Spelling
+from pbos.storage import NUMPY_TYPES
 from pbos.subword_vectors import SubwordVectors
 from pbos.text import pack_strings
 from torture.children import rounds
@@ -99,6 +103,79 @@ def flips(seconds: float, seed: int, share: float = 1.0) -> dict[str, int]:
                     shutil.copytree(damaged, kept, dirs_exist_ok=True)
                     raise AssertionError(f"a damaged model has other answers: {kept}, {name} of {kind}")
                 counts["same answers"] += 1
+    return counts
+
+
+# Headers with extreme numbers -----------------------------------------------------------------------------------------
+
+EXTREMES: list[Any] = [0, 1, 2, -1, -8, *(2**bits + more for bits in (31, 32, 40, 62, 63, 64) for more in (-1, 0, 1))]
+EXTREMES += [10**30, True, None, 1.5, "5", [], {}, "F32"]
+LARGEST = 256 << 20  # bytes of a tensor that is in the file, which has a hole there
+
+
+def strange_header(header: dict[str, Any], config: dict[str, Any], size: int, generator: random.Random) -> int:
+    """Change a header and its config, as somebody would who wants kernels to leave the file; return its new size."""
+    name = generator.choice(sorted(header))
+    entry, other = header[name], header[generator.choice(sorted(header))]
+    match generator.randrange(7):
+        case 0:
+            entry["shape"][generator.randrange(len(entry["shape"]))] = generator.choice(EXTREMES)
+        case 1:
+            entry["data_offsets"][generator.randrange(2)] = generator.choice(EXTREMES)
+        case 2:
+            entry["data_offsets"] = [at + generator.choice(EXTREMES[:20]) for at in entry["data_offsets"]]
+        case 3:
+            entry["dtype"] = generator.choice([*NUMPY_TYPES, "U64", "BF16", None, []])
+        case 4:
+            entry[generator.choice(["shape", "data_offsets"])] = generator.choice([[], [0], [0, 1, 2], "11", None, 5])
+        case 5:
+            entry |= {key: copy.deepcopy(other[key]) for key in generator.sample(sorted(other), 2)}
+        case _:  # much larger, and the file has room for that
+            rows, width = generator.choice([0, 1, 1 << 16, 1 << 20, 1 << 26]), int(NUMPY_TYPES[entry["dtype"]][-1])
+            n_bytes = rows * width * math.prod(entry["shape"][1:])
+            if n_bytes <= LARGEST:
+                start = size + -size % 8
+                size = start + n_bytes
+                entry |= {"shape": [rows, *entry["shape"][1:]], "data_offsets": [start, size]}
+            key = {"subword_vectors": "vectors", "words.offsets": "words", "index.labels": "subwords"}.get(name)
+            if key:
+                config[key] = rows - (key != "vectors")
+    return size
+
+
+def headers(seconds: float, seed: int, cases: int | None = None) -> dict[str, int]:
+    """Load small models whose headers have extreme numbers, and use those that load."""
+    generator = random.Random(seed)
+    counts = {"headers": 0, "errors": 0, "loaded": 0}
+    with tempfile.TemporaryDirectory() as folder:
+        contents = []
+        for kind, model in small_models().items():
+            model.save(Path(folder, kind))
+            raw, config = ((Path(folder, kind, name)).read_bytes() for name in ("model.safetensors", "config.json"))
+            contents.append((raw, config))
+        for _ in rounds(seconds, cases):
+            raw, content = generator.choice(contents)
+            end = 8 + int.from_bytes(raw[:8], "little")
+            header, config, size = json.loads(raw[8:end]), json.loads(content), len(raw) - end
+            del header["__metadata__"], config["checksum"]
+            with suppress(AttributeError, IndexError, KeyError, TypeError, ValueError):  # it is strange already
+                for _ in range(generator.choice([1, 1, 2, 3])):
+                    size = strange_header(header, config, size, generator)
+            path = Path(tempfile.mkdtemp(dir=folder))
+            written = json.dumps(header).encode()
+            written += b" " * (-len(written) % 8)
+            with (path / "model.safetensors").open("wb") as stream:
+                stream.write(len(written).to_bytes(8, "little") + written + raw[end:])
+                stream.truncate(8 + len(written) + generator.choice([size, size, size, max(0, size - 9), size + 99]))
+            (path / "config.json").write_text(json.dumps(config), encoding="utf-8")
+            counts["headers"] += 1
+            try:
+                with np.errstate(all="ignore"):
+                    answers(path)
+                counts["loaded"] += 1
+            except ModelError:
+                counts["errors"] += 1
+            shutil.rmtree(path)
     return counts
 
 
@@ -201,10 +278,15 @@ def walk_indexes(seconds: float, seed: int, cases: int | None = None) -> dict[st
 
 
 def indexes(seconds: float, seed: int, cases: int | None = None, jit: bool = True) -> dict[str, int]:
-    """Do what `walk_indexes` does in a process with bounds checks: compiled, or without `jit` as plain Python."""
+    """Do what `walk_indexes` does with bounds checks."""
+    return checked("walk_indexes", seconds, seed, cases, jit)
+
+
+def checked(attack: str, seconds: float, seed: int, cases: int | None = None, jit: bool = True) -> dict[str, int]:
+    """Run an attack in a process with bounds checks: compiled, or without `jit` as plain Python."""
     checks = {"NUMBA_BOUNDSCHECK": "1"} if jit else {"NUMBA_DISABLE_JIT": "1"}
     cache = {"NUMBA_CACHE_DIR": str(Path(tempfile.gettempdir(), "pbos-bounds-checked"))}
-    command = [sys.executable, "-m", "torture.damage", str(seconds), str(seed), str(cases or 0)]
+    command = [sys.executable, "-m", "torture.damage", attack, str(seconds), str(seed), str(cases or 0)]
     done = subprocess.run(command, env={**os.environ, **checks, **cache}, capture_output=True, text=True, check=False)
     if done.returncode:
         raise AssertionError(f"{' '.join(command)} with {checks} ended with {done.returncode}: {done.stderr[-2000:]}")
@@ -213,9 +295,15 @@ def indexes(seconds: float, seed: int, cases: int | None = None, jit: bool = Tru
 
 
 def run(seconds: float, seed: int) -> dict[str, Any]:
-    """Flip and cut for half of the time, and walk indexes for the other half."""
-    return {"flips": flips(seconds / 2, seed), "indexes": indexes(seconds / 2, seed)}
+    """Flip and cut for half of the time, walk indexes and write strange headers for the other half."""
+    return {
+        "flips": flips(seconds / 2, seed),
+        "indexes": indexes(seconds / 4, seed),
+        "headers": checked("headers", seconds / 4, seed),
+    }
 
 
 if __name__ == "__main__":
-    sys.stdout.write(json.dumps(walk_indexes(float(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]) or None)) + "\n")
+    function, *numbers = sys.argv[1:]
+    found = globals()[function](float(numbers[0]), int(numbers[1]), int(numbers[2]) or None)
+    sys.stdout.write(json.dumps(found) + "\n")

@@ -33,6 +33,16 @@ def cut(n_rows: int, n: int) -> list[slice]:
     return [slice(first, last) for first, last in pairwise(bounds) if first < last]
 
 
+def has_masked(values: Any) -> bool:
+    """Return whether some of these numbers are masked; NumPy's own functions ignore the masks of rows in a list.
+
+    >>> has_masked([np.ma.array([1, 2], mask=[False, True]), [3, 4]])
+    True
+    """
+    rows = values if isinstance(values, (list, tuple)) else (values,)
+    return any(isinstance(row, np.ma.MaskedArray) and np.ma.is_masked(row) for row in rows)
+
+
 def save_array(stream: BinaryIO, array: npt.NDArray[Any]) -> None:
     """Write an array as .npy. Unlike NumPy on a real file, this says so if the disk is full."""
     np.save(SimpleNamespace(write=stream.write), array)
@@ -69,6 +79,8 @@ def cosines(left: npt.ArrayLike, right: npt.ArrayLike) -> npt.NDArray[np.float32
     >>> cosines([[3, 4], [0, 0]], [[1, 0], [1, 0]])
     array([0.6, 0. ], dtype=float32)
     """
+    if has_masked(left) or has_masked(right):
+        raise InputError("cosines needs numbers, but some are masked; fill them in, or leave out these rows")
     try:
         first, second = np.asarray(left, np.float32), np.asarray(right, np.float32)
     except (TypeError, ValueError):

@@ -14,9 +14,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from pbos.arrays import has_masked
 from pbos.atomic import write_whole
 from pbos.errors import FormatError, InputError, MissingExtraError, warn
 from pbos.files import Line, PathLike, exists, is_remote, local, plain_suffix, read_lines
+from pbos.readonly import ReadOnlyList
 from pbos.settings import check_choice
 from pbos.text import NORMALIZERS, as_words, normalize
 
@@ -30,7 +32,7 @@ COUNT_NAMES = ("count", "counts", "freq", "frequency", "n", "occurrences")
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
 class WordCounts:
-    """Words and their counts, in the order given. The counts of equal words are added up.
+    """Words and their counts, in the order given. The counts of equal words are added up. All is read-only.
 
     Attributes:
         words: The words, without duplicates.
@@ -44,9 +46,15 @@ class WordCounts:
     counts: npt.NDArray[np.float64]
 
     def __init__(self, words: Iterable[str], counts: npt.ArrayLike) -> None:
+        if has_masked(counts):
+            raise InputError("some counts are masked; fill them in, or leave out these words")
         kept, totals = add_up(as_words(words), np.asarray(counts))
-        object.__setattr__(self, "words", kept)
+        totals.flags.writeable = False
+        object.__setattr__(self, "words", ReadOnlyList(kept))
         object.__setattr__(self, "counts", totals)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return WordCounts, (self.words, self.counts)
 
     @classmethod
     def of(cls, source: Any) -> WordCounts:
@@ -79,7 +87,7 @@ class WordCounts:
     @classmethod
     def from_mapping(cls, counts: Mapping[str, float]) -> WordCounts:
         """Use the counts of a mapping such as `collections.Counter`."""
-        return cls(list(counts), np.array(list(counts.values())))
+        return cls(list(counts), list(counts.values()))
 
     @classmethod
     def from_language(cls, code: str) -> WordCounts:

@@ -9,6 +9,7 @@ from typing import Any
 
 from pbos.drawing import BEST, printable
 from pbos.lattice import Lattice
+from pbos.readonly import ReadOnlyList
 from pbos.subwords import Segmentation
 
 NO_WEIGHTS = "none: no known subword"
@@ -57,12 +58,12 @@ class Explanation:
     @cached_property
     def segmentations(self) -> list[Segmentation]:
         """The n most probable segmentations, best first."""
-        return self.lattice.best(self.n)
+        return ReadOnlyList(self.lattice.best(self.n))
 
     @cached_property
     def weights(self) -> Shares:
         """All subwords that have a vector and their weights a(s|w), largest first; they sum to 1."""
-        return self.lattice.weights()
+        return ReadOnlyList(self.lattice.weights())
 
     @cached_property
     def coverage(self) -> float:
@@ -77,7 +78,7 @@ class Explanation:
     @cached_property
     def neighbors(self) -> Shares:
         """The training words nearest to the word, with their cosines; empty if it has no vector."""
-        return self._find_neighbors()
+        return ReadOnlyList(self._find_neighbors())
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain data, ready for JSON.

@@ -60,13 +60,21 @@ def suffix_of(path: PathLike) -> str:
     return Path(path).suffix.lower()
 
 
+def text_of(path: PathLike) -> str:
+    """Return a path or URL as text."""
+    text = os.fspath(path) if isinstance(path, os.PathLike) else path
+    if not isinstance(text, str):
+        raise InputError(f"expected a path (str or Path), got {type(path).__name__}")
+    return text
+
+
 def is_remote(path: PathLike) -> bool:
     """Return whether a path is a URL, except for those of local files.
 
     >>> is_remote("s3://bucket/words.txt"), is_remote("file:///home/words.txt"), is_remote("words.txt")
     (True, False, False)
     """
-    return REMOTE_URL.match(os.fspath(path)) is not None
+    return REMOTE_URL.match(text_of(path)) is not None
 
 
 def is_hub(path: PathLike) -> bool:
@@ -75,7 +83,7 @@ def is_hub(path: PathLike) -> bool:
     >>> is_hub("hf://owner/name"), is_hub("https://host/name")
     (True, False)
     """
-    return os.fspath(path).startswith("hf:/")
+    return text_of(path).startswith("hf:/")
 
 
 def url_of(path: PathLike) -> str:
@@ -84,12 +92,12 @@ def url_of(path: PathLike) -> str:
     >>> url_of(Path("s3://bucket/model/"))  # a Path drops slashes
     's3://bucket/model'
     """
-    return REMOTE_URL.sub(r"\1://", os.fspath(path), count=1).rstrip("/")
+    return REMOTE_URL.sub(r"\1://", text_of(path), count=1).rstrip("/")
 
 
 def local(path: PathLike) -> Path:
     """Return the path of a local file or folder, which may be given as file:///path; other URLs are an error."""
-    text = os.fspath(path)
+    text = text_of(path)
     if not text or "\0" in text:
         raise InputError(f"{text!r} is not the name of a file or folder; give another one")
     if path == "-":

@@ -25,6 +25,7 @@ from pbos.files import absolute, is_remote, local, real
 from pbos.model import Model
 from pbos.planning import memory_size
 from pbos.pools import Pool, pool_of
+from pbos.readonly import locked
 from pbos.settings import DTYPES, Preset, check_choice
 from pbos.storage import check_writable
 from pbos.training import train
@@ -201,7 +202,7 @@ def learn(
         )
         report = {"tokens": int(pairs.counts.sum()), "distinct": len(pairs), **asdict(pairs.counting)}
         del pairs  # before its folder is removed
-    table, frequencies = WordVectors(words, matrix), WordCounts(words, n_times)
+    table, frequencies = WordVectors(words, locked(matrix)), WordCounts(words, n_times)
     if vectors is not None:
         table.write(vectors, progress=progress)
     if counts is not None:

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pbos import storage
-from pbos.arrays import BLOCK, FloatMatrix, blocks, cosines, principal_components, unit_rows
+from pbos.arrays import BLOCK, FloatMatrix, blocks, cosines, has_masked, principal_components, unit_rows
 from pbos.confidence import Confidence
 from pbos.errors import InputError, ModelError, whole_number
 from pbos.explanation import Explanation
@@ -22,11 +22,12 @@ from pbos.files import exists
 from pbos.index import SubwordIndex
 from pbos.lattice import Lattice
 from pbos.nearest import ROUNDING, nearest, products, rounded
+from pbos.readonly import owned, read_only
 from pbos.segmenter import Segmenter
 from pbos.settings import INCLUDED, MISSING, Missing, Spelling, check_choice
 from pbos.subword_vectors import SubwordVectors
 from pbos.subwords import Subwords
-from pbos.text import PackedStrings, as_words, encode, is_missing, normalize, pack_strings
+from pbos.text import BYTES, MissingWord, PackedStrings, as_words, encode, is_missing, normalize, pack_strings
 
 DATA = Path(__file__).parent / "data"
 QUERIES, COSINES = 64, 1 << 24  # compared with all words at a time; cosines that this may take, 4 bytes each
@@ -36,8 +37,9 @@ Neighbors = list[tuple[str, float]]
 class Model(Segmenter):
     """Subwords and their vectors: embeds, segments and explains any word.
 
-    Make one with `pbos.train` or `pbos.load`. Models are immutable, so threads can share them. `len`, `in` and
-    iteration are about the training words, in their given order; every method takes one word or many.
+    Make one with `pbos.train` or `pbos.load`. Models are immutable, so threads can share them: what they hand out is
+    read-only or a copy. `len`, `in` and iteration are about the training words, in their given order; every method
+    takes one word or many.
 
     Attributes:
         subword_vectors: The vectors of the subwords.
@@ -58,9 +60,11 @@ class Model(Segmenter):
         self.subwords = Subwords(index, spelling, subword_vectors.lengths, packed_words)
         self.subword_vectors = subword_vectors
         self.dims = subword_vectors.dims
-        self.info = info or {}
+        self.info: dict[str, Any] = read_only(info or {})
         self._packed_words = packed_words
         self._target_vectors = target_vectors
+        if target_vectors is not None:
+            target_vectors.flags.writeable = False
         self._confidence = confidence
 
     # -- vectors -------------------------------------------------------------------------------------------------------
@@ -95,21 +99,34 @@ class Model(Segmenter):
                 (see `keep_targets` of `train`, and `with_targets`).
             missing: What to do with missing words (None, NaN, empty): "error", or "zeros" for zero vectors.
         """
-        many, one, blank = one_or_many(words, missing)
-        out = np.empty((len(many), self.dims), np.float32) if out is None else self._checked(out, len(many))
-        self.subwords.embed(many, self.subword_vectors, out, threads)
+        try:
+            many, one, blank = one_or_many(words, missing)
+            out = np.empty((len(many), self.dims), np.float32) if out is None else self._checked(out, len(many))
+            self.subwords.embed(many, self.subword_vectors, out, threads)
+        except MissingWord as error:
+            raise InputError(f'{error}, or embed them with missing="zeros"') from None
         if exact:
             self._put_given_vectors(many, out)
         if blank:
             out[blank] = 0
         return out[0] if one else out
 
+    def _vectors(self, words: str | Iterable[str], exact: bool = False) -> FloatMatrix:
+        """Do what `embed` does, for methods that have no `missing`; one word has one row."""
+        many = [words] if isinstance(words, str) else as_words(words)
+        out = np.empty((len(many), self.dims), np.float32)
+        self.subwords.embed(many, self.subword_vectors, out)
+        if exact:
+            self._put_given_vectors(many, out)
+        return out
+
     def _checked(self, out: FloatMatrix, n_words: int) -> FloatMatrix:
         expected = f"a C-contiguous float32 array of shape {(n_words, self.dims)}"
-        if not isinstance(out, np.ndarray):
+        if not isinstance(out, np.ndarray) or isinstance(out, np.ma.MaskedArray):
             raise InputError(f"out must be {expected}, got {type(out).__name__}")
         if out.shape != (n_words, self.dims) or out.dtype != np.float32 or not out.flags.c_contiguous:
-            raise InputError(f"out must be {expected}, got {out.dtype} {out.shape}")
+            other = "" if out.flags.c_contiguous else ", not C-contiguous"
+            raise InputError(f"out must be {expected}, got {out.dtype} {out.shape}{other}")
         if not out.flags.writeable:
             raise InputError("out is read-only; pass an array that can be written")
         return out
@@ -154,8 +171,11 @@ class Model(Segmenter):
         """
         if self._confidence is None:
             raise InputError("this model has no confidence; train one with confidence=True and enough words")
-        many, one, blank = one_or_many(words, missing)
-        found = self.subwords.confidence(many, self.subword_vectors, self._confidence, threads)
+        try:
+            many, one, blank = one_or_many(words, missing)
+            found = self.subwords.confidence(many, self.subword_vectors, self._confidence, threads)
+        except MissingWord as error:
+            raise InputError(f'{error}, or use missing="zeros"') from None
         found[blank] = 0
         return float(found[0]) if one else found
 
@@ -171,7 +191,7 @@ class Model(Segmenter):
         >>> print(load().similarity("king", ["queen", "banana"]).round(2))
         [0.56 0.21]
         """
-        left, right = np.atleast_2d(self.embed(first)), np.atleast_2d(self.embed(second))
+        left, right = self._vectors(first), self._vectors(second)
         if isinstance(first, str) and isinstance(second, str):
             return float(cosines(left, right)[0])
         if len(left) != len(right) and not isinstance(first, str) and not isinstance(second, str):
@@ -241,7 +261,7 @@ class Model(Segmenter):
         if combined or any(is_vector(item) for items, _ in groups for item in items):
             queries = unit_rows(np.array([self._query(*group, exact) for group in groups], np.float32))
         else:
-            queries = unit_rows(self.embed([item for items, _ in groups for item in items], exact=exact))
+            queries = unit_rows(self._vectors([item for items, _ in groups for item in items], exact))
         if among is None:
             candidates = names = self.words
             rows = self._rounded_targets if exact else self._rounded_words
@@ -253,7 +273,7 @@ class Model(Segmenter):
         repeated = len(names) - len(set(names)) if among is not None else 0
 
         def units(at: npt.NDArray[np.intp]) -> FloatMatrix:
-            return unit_rows(self.embed([candidates[row] for row in at.tolist()], exact=exact))
+            return unit_rows(self._vectors([candidates[row] for row in at.tolist()], exact))
 
         found: list[Neighbors] = []
         step = max(1, min(QUERIES, COSINES // max(1, len(names))))
@@ -270,9 +290,11 @@ class Model(Segmenter):
         """Return the sum of the positive items minus the negative ones, at any scale; words count with length 1."""
         total, largest = np.zeros(self.dims), 0.0
         for sign, items in ((1, positive), (-1, negative)):
+            strings = [item if isinstance(item, str) else "-" for item in items]
+            encode(strings, self.spelling)  # raises with the position of a bad word
             for item in items:
                 is_word = isinstance(item, str)
-                vector = unit_rows(self.embed([item], exact=exact))[0] if is_word else self._vector(item)
+                vector = unit_rows(self._vectors([item], exact))[0] if is_word else self._vector(item)
                 total, largest = total + sign * vector, max(largest, float(np.abs(vector).max()))
         scale = 0.5 ** math.frexp(largest)[1]  # changes no digit; then lengths fit a float32
         return np.where(np.abs(total).max() > ROUNDING * largest, scale * total, 0)  # what is left of a - a is nothing
@@ -286,6 +308,8 @@ class Model(Segmenter):
             raise InputError(f"{expected}, got {type(item).__name__}") from None
         if vector.shape != (self.dims,):
             raise InputError(f"{expected}, got shape {vector.shape}" if vector.ndim else f"{expected}, got {item!r}")
+        if has_masked(item):
+            raise InputError("a vector contains masked numbers, so it has no neighbors; fill them in or leave it out")
         if not np.isfinite(vector).all():
             raise InputError("a vector contains NaN or infinity, so it has no neighbors; correct it or leave it out")
         return vector
@@ -318,6 +342,7 @@ class Model(Segmenter):
             n: The number of segmentations, and of weights in tables.
             neighbors: The number of nearest training words; computed when asked for.
         """
+        n, neighbors = whole_number("n", n, 1), whole_number("neighbors", neighbors, 0)
 
         def explain_one(word: str) -> Explanation:
             find = partial(self.neighbors, word, neighbors)
@@ -331,7 +356,7 @@ class Model(Segmenter):
 
     @property
     def words(self) -> list[str]:
-        """The training words, in their given order."""
+        """The training words, in their given order; read-only, so change a copy: ``list(model.words)``."""
         return self.subwords.words
 
     def __len__(self) -> int:
@@ -363,13 +388,13 @@ class Model(Segmenter):
         given = WordVectors.of(vectors)
         if given.dims != self.dims:
             raise InputError(f"the vectors have {given.dims} dimensions, but the model has {self.dims}")
-        words, matrix = normalize(given.words, self.spelling.normalization), given.vectors
+        words = normalize(given.words, self.spelling.normalization)
         first: dict[str, int] = {}
         for row, word in enumerate(words):
             first.setdefault(word, row)
-        if len(first) < len(words):
-            words, matrix = list(first), matrix[list(first.values())]
-        packed = pack_strings(words)
+        whole = len(first) == len(words)
+        matrix = owned(given.vectors) if whole else given.vectors[list(first.values())]
+        packed = pack_strings(list(first))
         return Model(self.index, self.spelling, self.subword_vectors, packed, matrix, self.info, self._confidence)
 
     # -- smaller models ------------------------------------------------------------------------------------------------
@@ -574,12 +599,13 @@ def place_of(path: str | PathLike[str] | None) -> str | PathLike[str]:
     'russian'
     """
     name = "english" if path is None else path
-    return DATA / name if name in INCLUDED and (path is None or not exists(name)) else name
+    included = isinstance(name, str) and name in INCLUDED
+    return DATA / name if included and (path is None or not exists(name)) else name
 
 
 def one_or_many(words: Any, missing: Missing) -> tuple[list[str], bool, list[int]]:
     """Return one word or many as a list, whether it is one, and which are missing; in place of these are spaces."""
-    if missing != "error":
+    if not isinstance(missing, str) or missing != "error":
         check_choice("missing", missing, MISSING)
     if one := isinstance(words, str):
         many = [words]
@@ -592,7 +618,8 @@ def one_or_many(words: Any, missing: Missing) -> tuple[list[str], bool, list[int
 
 def is_item(item: Any) -> bool:
     """Return whether something is one word, or one vector as an array."""
-    return isinstance(item, str) or (getattr(item, "ndim", 0) == 1 and getattr(item.dtype, "kind", "") in "fiu")
+    kind = getattr(getattr(item, "dtype", None), "kind", "none")
+    return isinstance(item, str) or (getattr(item, "ndim", 0) == 1 and kind in "fiu")
 
 
 def is_vector(item: Any) -> bool:
@@ -605,9 +632,9 @@ def as_items(items: Any) -> list[Any]:
     if items is None or is_item(items):
         return [] if items is None else [items]
     if getattr(items, "ndim", 1) == 2:  # a matrix or a pandas DataFrame
-        return list(np.asarray(items))
+        return list(np.asanyarray(items))  # which keeps a mask
     if hasattr(items, "to_pylist"):  # Arrow
         return list(items.to_pylist())
-    if isinstance(items, bytes) or getattr(items, "ndim", 1) == 0 or not isinstance(items, Iterable):
+    if isinstance(items, BYTES) or getattr(items, "ndim", 1) == 0 or not isinstance(items, Iterable):
         raise InputError(f"expected words or vectors, got {type(items).__name__}")
     return list(items)

@@ -42,12 +42,12 @@ def memory_size(memory: int | str) -> int:
     1610612736
     """
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", str(memory).strip(), re.IGNORECASE)
-    if not match or not float(match[1]):
+    size = float(match[1]) * UNITS[match[2].upper()] if match else 0.0
+    if not 0 < size < math.inf:
         raise InputError(f"memory must be a number of bytes or such as '4G', got {memory!r}")
-    size = int(float(match[1]) * UNITS[match[2].upper()])
     if size < LEAST_MEMORY:
         raise InputError(f"memory must be at least {LEAST_MEMORY >> 20}M, got {memory!r}")
-    return size
+    return int(size)
 
 
 class Plan(NamedTuple):

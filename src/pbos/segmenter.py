@@ -10,7 +10,7 @@ import numpy as np
 
 from pbos import storage
 from pbos.counts import WordCounts
-from pbos.errors import InputError
+from pbos.errors import InputError, whole_number
 from pbos.explanation import Explanation
 from pbos.index import SubwordIndex, count_subwords
 from pbos.lattice import Lattice
@@ -80,13 +80,14 @@ class Segmenter:
             boundaries=boundaries,
             max_len=max_len,
             unseen_char_prob=unseen_char_prob,
+            types=types,
             min_prob_words=min_prob_words,
             em_rounds=em_rounds,
         ).spelling
         table = WordCounts.of(counts)
         spelling = resolved(spelling, table.words)
         table = table.normalized(spelling.normalization)
-        word_counts = (table.counts > 0).astype(np.float64) if types else table.counts
+        word_counts = np.where(types, table.counts > 0, table.counts)  # a copy: kernels are compiled for such arrays
         words = encode(table.words, spelling)
         index = count_subwords(
             words,
@@ -145,6 +146,7 @@ class Segmenter:
             words: A word, or many.
             n: The number of segmentations, and of weights in tables.
         """
+        n = whole_number("n", n, 1)
         return self._each(words, lambda word: Explanation(word, Lattice(self.subwords, word), n))
 
     @overload

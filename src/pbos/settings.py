@@ -29,8 +29,13 @@ def setting(default: Any, help: str, choices: Any = None, least: int = 1) -> Any
 
 def check_choice(name: str, value: Any, choices: Iterable[str]) -> None:
     """Raise InputError if a value is not one of the choices."""
-    if value not in choices:
+    if not isinstance(value, str) or value not in choices:
         raise InputError(f"unknown {name} {value!r}; choose one of: {', '.join(choices)}")
+
+
+def plain(value: Any) -> Any:
+    """Return a value as it is, or a NumPy scalar as Python's own, which JSON can store."""
+    return value.item() if getattr(value, "shape", None) == () else value
 
 
 def checked_setting(declared: Field[Any], value: Any) -> Any:
@@ -41,7 +46,7 @@ def checked_setting(declared: Field[Any], value: Any) -> Any:
     elif kind == "bool" and not isinstance(value, bool):
         raise InputError(f"{name} must be True or False, got {value!r}")
     elif kind == "int" or (kind == "int | None" and value is not None):
-        whole_number(name, value, declared.metadata["least"])
+        return whole_number(name, value, declared.metadata["least"])
     elif kind == "float":
         if isinstance(value, bool) or not isinstance(value, Real):
             raise InputError(f"{name} must be a number, got {value!r}")
@@ -78,10 +83,7 @@ class Spelling:
 
     def __post_init__(self) -> None:
         for one in fields(self):
-            value = getattr(self, one.name)
-            if getattr(value, "shape", None) == ():  # a NumPy scalar, which JSON cannot store
-                value = value.item()
-            object.__setattr__(self, one.name, checked_setting(one, value))
+            object.__setattr__(self, one.name, checked_setting(one, plain(getattr(self, one.name))))
         if self.max_len is not None and self.max_len < self.min_len:
             raise InputError(f"max_len must be at least min_len, got min_len {self.min_len} and max_len {self.max_len}")
         if not 1e-37 < self.unseen_char_prob <= 1:
@@ -127,14 +129,17 @@ class Preset(Spelling):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.lr > 0:
-            raise InputError(f"lr must be above 0, got {self.lr}")
-        if self.lam != "auto" and not (isinstance(self.lam, (int, float)) and 1e-30 <= self.lam <= 1e30):
-            raise InputError(f'lam must be a number from 1e-30 to 1e30, or "auto", got {self.lam!r}')  # as a float32
-        for name, words in (("reliability", ("auto", "even")), ("own_share", ("fitted",))):
+        if not 0 < self.lr < math.inf:
+            raise InputError(f"lr must be a finite number above 0, got {self.lr}")
+        for name, words, least, most, expected in (
+            ("lam", ("auto",), 1e-30, 1e30, 'from 1e-30 to 1e30, or "auto"'),  # as a float32
+            ("reliability", ("auto", "even"), 0, 1, "from 0 to 1, or auto or even"),
+            ("own_share", ("fitted",), 0, 1, "from 0 to 1, or fitted"),
+        ):
             value = getattr(self, name)
-            if value not in words and not (isinstance(value, (int, float)) and 0 <= value <= 1):
-                raise InputError(f"{name} must be a number from 0 to 1, or {' or '.join(words)}, got {value!r}")
+            is_number = type(value) in (int, float)
+            if not (least <= value <= most if is_number else isinstance(value, str) and value in words):
+                raise InputError(f"{name} must be a number {expected}, got {value!r}")
         if self.solver == "sgd" and (self.reliability, self.own_share, self.confidence) != ("even", "fitted", False):
             raise InputError('reliability, own_share and confidence need solver="ridge"')
         if self.own_share != "fitted" and not self.boundaries:
@@ -162,7 +167,8 @@ class Preset(Spelling):
                 hint = f"did you mean {near[0]!r}?" if near else f"the settings are: {', '.join(known)}"
                 raise InputError(f"unknown setting {name!r}; {hint}")
         for name, value, others_off in DEPENDENT:  # also drop the preset's settings that need this one
-            if settings.get(name) == value:
+            given = plain(settings.get(name))
+            if isinstance(given, (bool, str)) and given == value:
                 settings = {**others_off, **settings}
         return replace(PRESETS[preset], **settings)
 

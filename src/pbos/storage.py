@@ -27,7 +27,7 @@ from pbos.confidence import CURVE
 from pbos.errors import InputError, ModelError
 from pbos.files import PathLike, fetch, is_hub, is_remote, local, names_in, open_file, real, url_of
 from pbos.index import SubwordIndex
-from pbos.kernels.trie import IndexArrays
+from pbos.kernels.trie import MAX_ROW, IndexArrays
 from pbos.settings import Spelling
 
 FORMAT_VERSION = 1
@@ -400,13 +400,14 @@ def check(folder: Path, tensors: Tensors, config: dict[str, Any]) -> None:
     vectors = tensors.get("subword_vectors")
     problems = {
         "the index arrays have inconsistent sizes": not index.has_sizes(),
-        f"{CONFIG} does not belong to {TENSORS}": config.get("subwords") != len(index),
+        f"{CONFIG} does not belong to {TENSORS}": config.get("subwords") != index.arrays.labels.size - 1,
     }
     if vectors is not None:
         offsets = tensors["words.offsets"]
         (rows, dims), n_words, is_int8 = vectors.shape, offsets.size - 1, vectors.dtype == np.int8
         scales, norms, targets = (tensors.get(name) for name in ("subword_scales", "subword_norms", "target_vectors"))
         problems |= {
+            "there are more vectors than an index can name": rows > MAX_ROW + 1,
             "the subword vectors do not fit their scales": (scales is not None) != is_int8
             or (scales is not None and scales.size != rows),
             "the subword vectors do not fit their norms": norms is not None and (is_int8 or norms.size != rows),

@@ -27,6 +27,7 @@ from pbos.kernels.trie import Nodes
 from pbos.kernels.weights import BOTH, POSTERIOR, UNIFORM, weights_of_words
 from pbos.pools import Pool, Threads
 from pbos.reading import Reader
+from pbos.readonly import ReadOnlyDict, ReadOnlyList
 from pbos.settings import Spelling
 from pbos.subword_vectors import SubwordVectors
 from pbos.text import LEFT, RIGHT, Codes, PackedStrings, encode, mark, normalize, unpack_strings
@@ -130,14 +131,14 @@ class Subwords:
     def words(self) -> list[str]:
         """The training words, in their given order."""
         try:
-            return [] if self._packed_words is None else unpack_strings(*self._packed_words)
+            return ReadOnlyList([] if self._packed_words is None else unpack_strings(*self._packed_words))
         except UnicodeDecodeError:
             raise ModelError("the model's list of words is damaged; get a fresh copy of the model") from None
 
     @cached_property
     def word_rows(self) -> dict[str, int]:
         """The position of each training word."""
-        return {word: row for row, word in enumerate(self.words)}
+        return ReadOnlyDict({word: row for row, word in enumerate(self.words)})
 
     @cached_property
     def _reader(self) -> Reader:

@@ -25,8 +25,17 @@ NORMALIZERS: dict[str, Callable[[str], str]] = {
     "casefold": lambda word: unicodedata.normalize("NFC", word.casefold()),
 }
 
+MOST_CHARACTERS = 2**31 - 2  # of a word, whose places kernels number with 32 bits
+
+BYTES = bytes, bytearray, memoryview
+DECODE = "decode it: str(data, 'utf-8')"
+
 PackedStrings = tuple[npt.NDArray[np.uint8], npt.NDArray[Any]]
 """Strings as UTF-8 bytes, and the offsets where each starts and ends."""
+
+
+class MissingWord(InputError):
+    """A missing or empty word; a method that has something to offer for these says so too."""
 
 
 class Codes(NamedTuple):
@@ -55,8 +64,10 @@ def as_words(words: Any, *, blank_missing: bool = False, what: str = "word") -> 
     >>> as_words(("higher", "lower"))
     ['higher', 'lower']
     """
-    if isinstance(words, (str, bytes)):
+    if isinstance(words, str):
         raise InputError(f"expected a list of {what}s, got one string: {reprlib.repr(words)}; put it in a list")
+    if isinstance(words, BYTES):
+        raise InputError(f"expected {what}s (str), got {type(words).__name__}; {DECODE}")
     if getattr(words, "ndim", 1) != 1:  # as for a pandas DataFrame, which would be its columns' names
         raise InputError(f"expected a one-dimensional array of {what}s, got shape {words.shape}")
     if hasattr(words, "to_pylist"):  # Arrow arrays and chunked arrays
@@ -71,20 +82,19 @@ def as_words(words: Any, *, blank_missing: bool = False, what: str = "word") -> 
     for position, word in enumerate(result):
         if is_missing(word):
             if not blank_missing:
-                raise InputError(f"{what} {position} is missing ({word!r}); {DROP_MISSING.format(what)}")
+                raise MissingWord(f"{what} {position} is missing ({word!r}); drop such {what}s")
             result[position] = ""
         elif not isinstance(word, str):
             shown = " ".join(reprlib.repr(word).split())  # in one line, even for arrays
-            raise InputError(f"{what} {position} is not a str but {type(word).__name__}: {shown}")
+            advice = f"; {DECODE}" if isinstance(word, BYTES) else ""
+            raise InputError(f"{what} {position} is not a str but {type(word).__name__}: {shown}{advice}")
     return [str(word) for word in result]  # subclasses of str (NumPy's str_)
 
 
-DROP_MISSING = 'drop such {}s, or embed them with missing="zeros"'
-
-
 def is_missing(word: Any) -> bool:
-    """Return whether a value stands for a missing word: None, NaN, pandas.NA or NaT."""
-    return word is None or type(word).__name__ in ("NAType", "NaTType") or (isinstance(word, float) and word != word)
+    """Return whether a value stands for a missing word: None, NaN, pandas.NA or NaT, numpy.ma.masked."""
+    kinds = "NAType", "NaTType", "MaskedConstant"
+    return word is None or type(word).__name__ in kinds or (isinstance(word, float) and word != word)
 
 
 # Words as the index reads them ----------------------------------------------------------------------------------------
@@ -160,12 +170,14 @@ def encode(words: list[str], spelling: Spelling, first: int = 0) -> Codes:
     [97, 98, 99]
     """
     if "" in words:
-        raise InputError(f"word {first + words.index('')} is an empty string; {DROP_MISSING.format('word')}")
+        raise MissingWord(f"word {first + words.index('')} is an empty string; drop such words")
     marked = mark(words, spelling)
     try:
         codes = np.frombuffer("".join(marked).encode("utf-32-le"), "<u4").astype(np.uint32, copy=False)
     except UnicodeEncodeError:
         raise surrogate_error(words, first) from None
+    if codes.size > MOST_CHARACTERS and (longest := max(map(len, marked))) > MOST_CHARACTERS:
+        raise InputError(f"a word of {longest:,} characters is too long; the limit is {MOST_CHARACTERS:,}")
     if len(words) == 1:
         return Codes(codes, offsets_of_one(codes.size))
     offsets = np.zeros(len(words) + 1, np.int64)

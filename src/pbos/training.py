@@ -31,6 +31,7 @@ from pbos.planning import Plan, memory_size
 from pbos.pools import pool_of
 from pbos.progress import progress as progress_bar
 from pbos.reading import resolved
+from pbos.readonly import locked, owned, read_only
 from pbos.settings import DTYPES, Preset, Settings, check_choice
 from pbos.solvers import NONE
 from pbos.storage import check_writable, index_of, index_tensors, new_folder, target_of
@@ -205,11 +206,12 @@ def in_memory(
     """Return the model."""
     values, lengths = stored(result.vectors, dtype, run.preset)
     confidence = None if result.confidence is None else with_lengths(result.confidence, lengths)
-    targets = np.ascontiguousarray(result.targets) if keep_targets else None
+    targets = owned(np.ascontiguousarray(result.targets)) if keep_targets else None
     info["training"] |= result.report
     packed = pack_strings(examples.training_words)
-    model = Model(result.index, run.preset.spelling, values, packed, targets, info, confidence)
+    model = Model(result.index, run.preset.spelling, values, packed, targets, None, confidence)
     info["training"] |= examples.heldout_report(model, run)
+    model.info = read_only(info)
     return model
 
 
@@ -247,8 +249,9 @@ def write_model(
         for some in blocks(len(result.targets)) if keep_targets else ():
             tensors["target_vectors"][some] = result.targets[some]
         info["training"] |= result.report
-        model = Model.of_tensors(tensors, run.preset.spelling, info)
+        model = Model.of_tensors(tensors, run.preset.spelling, {})
         info["training"] |= examples.heldout_report(model, run)
+        model.info = read_only(info)
         describe(model.config(), model.card())
 
 
@@ -319,7 +322,7 @@ def warn_if_unrelated(table: WordCounts, words: list[str]) -> None:
 
 def held_out_rows(n_words: int, share: float, seed: int) -> npt.NDArray[np.int64]:
     """Return the positions of the words to hold out, in ascending order."""
-    if not (isinstance(share, Real) and 0 <= share < 1):
+    if isinstance(share, bool) or not isinstance(share, Real) or not 0 <= share < 1:
         raise InputError(f"heldout must be at least 0 and below 1, got {share}")
     size = round(share * n_words)
     if size == n_words:
@@ -348,7 +351,7 @@ class Examples(NamedTuple):
         """Return the vectors of the training words; in a file, dimension by dimension."""
         rows = self.rows[self._kept()]
         if work.folder is None:
-            return self.vectors if rows.size == len(self.vectors) else self.vectors[rows]
+            return self.vectors if rows.size == len(self.vectors) else locked(self.vectors[rows])
         out = work.empty("targets", (rows.size, self.vectors.shape[1]), np.float32, by_column=True)
         for some in blocks(rows.size):
             out[some] = self.vectors[rows[some]]

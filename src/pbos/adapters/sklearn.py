@@ -25,7 +25,7 @@ from pbos.counts import WordCounts
 from pbos.errors import InputError, MissingExtraError, share
 from pbos.model import Model, load
 from pbos.settings import MISSING, Missing, check_choice
-from pbos.text import as_words
+from pbos.text import MissingWord, as_words
 
 try:
     from scipy.sparse import csr_matrix
@@ -266,7 +266,10 @@ def strings_of(X: Any, what: str, missing: str) -> list[str]:
         X = np.asarray(X)[:, 0]
     elif isinstance(X, (list, tuple)) and all(isinstance(row, (list, tuple)) and len(row) == 1 for row in X):
         X = [row[0] for row in X]  # a table as lists
-    return as_words(X, blank_missing=missing == "zeros", what=what)
+    try:
+        return as_words(X, blank_missing=missing == "zeros", what=what)
+    except MissingWord as error:
+        raise InputError(f'{error}, or use missing="zeros"') from None
 
 
 class WordCharacters(dict[int, str]):

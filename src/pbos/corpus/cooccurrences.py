@@ -20,6 +20,7 @@ from pbos.corpus.words import words_of
 from pbos.errors import FormatError, InputError
 from pbos.files import PathLike, damage_in, local
 from pbos.kernels import lines, pairs
+from pbos.readonly import ReadOnlyList
 from pbos.threads import in_threads, thread_count
 
 FORMAT = "pbos co-occurrences 1"
@@ -75,6 +76,9 @@ class Cooccurrences:
     counting: Counting
     blocks: list[str] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "blocks", ReadOnlyList(self.blocks))
+
     @classmethod
     def of_block(cls, text: str, counting: Counting, blocks: list[str]) -> Cooccurrences:
         """Count one block of text."""
@@ -101,7 +105,7 @@ class Cooccurrences:
     @cached_property
     def words(self) -> list[str]:
         """The words, sorted."""
-        return self.words_at(np.arange(len(self)))
+        return ReadOnlyList(self.words_at(np.arange(len(self))))
 
     def words_at(self, places: npt.NDArray[np.int64]) -> list[str]:
         """Return some of the words."""

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pbos.arrays import MAX_DIMS, FloatMatrix, blocks
+from pbos.arrays import MAX_DIMS, FloatMatrix, blocks, has_masked
 from pbos.errors import FormatError, InputError, warn
 
 CHECKED_AT_ONCE = 1 << 16  # rows
@@ -57,10 +57,12 @@ class Rows(NamedTuple):
 
     def as_array(self) -> npt.NDArray[Any]:
         """Return the vectors as a matrix of real numbers."""
-        if np.ma.is_masked(self.vectors):
+        if has_masked(self.vectors):
             raise self.error(f"{self.source}: some values are masked; fill them in, or leave out these words")
         try:
             array = np.asarray(self.vectors)
+            if isinstance(self.vectors, (list, tuple)):
+                array.flags.writeable = False  # nobody else has it, so it need not be copied
         except ValueError:
             sizes = [len(vector) if hasattr(vector, "__len__") else 1 for vector in self.vectors]
             row = next((row for row, size in enumerate(sizes) if size != sizes[0]), 0)

@@ -16,6 +16,7 @@ from pbos.arrays import BLOCK, FloatMatrix
 from pbos.errors import FormatError, InputError, warn, whole_number
 from pbos.files import PathLike, open_bytes
 from pbos.progress import progress as progress_bar
+from pbos.readonly import ReadOnlyDict, ReadOnlyList, locked
 from pbos.text import as_words
 from pbos.vectors import stream as streams
 from pbos.vectors.binary import read_binary
@@ -38,7 +39,7 @@ UNREADABLE = {  # by the first bytes
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
 class WordVectors:
-    """Words and their vectors. Words are unique and not empty, values are finite.
+    """Words and their vectors. Words are unique and not empty, values are finite. All is read-only.
 
     Attributes:
         words: The words.
@@ -56,12 +57,16 @@ class WordVectors:
     vectors: FloatMatrix
 
     def __init__(self, words: Iterable[str], vectors: npt.ArrayLike) -> None:
-        self._fill(Rows("word vectors", as_words(words), vectors, error=InputError))
+        words, matrix = Rows("word vectors", as_words(words), vectors, error=InputError).checked()
+        matrix.flags.writeable = False
+        self._keep(words, matrix)
 
-    def _fill(self, rows: Rows, limit: int | None = None) -> None:
-        words, matrix = rows.checked(limit)
-        object.__setattr__(self, "words", words)
+    def _keep(self, words: list[str], matrix: FloatMatrix) -> None:
+        object.__setattr__(self, "words", ReadOnlyList(words))
         object.__setattr__(self, "vectors", matrix)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return WordVectors, (self.words, self.vectors)
 
     @classmethod
     def of(cls, source: Any) -> WordVectors:
@@ -104,7 +109,8 @@ class WordVectors:
         folder = find_folder(path)
         rows = read_file(path, limit, progress, scratch) if folder is None else read_folder(folder, limit)
         vectors = cls.__new__(cls)
-        vectors._fill(rows, limit)
+        words, matrix = rows.checked(limit)
+        vectors._keep(words, locked(matrix))
         replaced = [word for word in vectors.words if "\ufffd" in word]
         if replaced:
             noun = "word contains" if len(replaced) == 1 else "words contain"
@@ -149,7 +155,7 @@ class WordVectors:
     @cached_property
     def row_of(self) -> dict[str, int]:
         """The row of each word."""
-        return {word: row for row, word in enumerate(self.words)}
+        return ReadOnlyDict({word: row for row, word in enumerate(self.words)})
 
     def __len__(self) -> int:
         return len(self.words)
