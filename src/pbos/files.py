@@ -122,7 +122,7 @@ def user_cache(name: str) -> Path:
 
 def digest_of(text: str) -> str:
     """Return a digest of a text, for the name of a folder in a cache."""
-    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+    return hashlib.blake2b(text.encode(errors="surrogateescape"), digest_size=8).hexdigest()
 
 
 def exists(path: PathLike) -> bool:
