@@ -15,7 +15,7 @@ import pytest
 import pbos
 from pbos import atomic
 from pbos.atomic import check_target, discard, hidden, lock, remove, sweep, write_whole, write_whole_folder
-from pbos.errors import FormatError, InputError, MissingExtraError
+from pbos.errors import FormatError, InputError, MissingExtraError, warn
 from pbos.files import absolute, is_remote, local, names_in, read_lines
 from pbos.workspace import workspace
 
@@ -60,7 +60,7 @@ def test_urls_of_local_files_are_paths(write):
     assert local(Path("/a b/c#d").as_uri()) == Path("/a b/c#d")
     assert read_lines(path.as_uri()) == [(1, "a")]
     assert not any(map(is_remote, ("C:/x", "c:\\x", "x", "a:b", "file:x", "/s3://x", path.as_uri())))
-    assert all(map(is_remote, ("s3://b/x", Path("s3://b/x"), "simplecache::gs://b/x", "https://x")))
+    assert all(map(is_remote, ("s3://b/x", Path("s3://b/x"), "simplecache::gs://b/x", "https://x", "HTTPS://x")))
     with pytest.raises(InputError, match="s3://bucket/x: this has to be a path on this machine, not a URL"):
         absolute(Path("s3://bucket/x"))
 
@@ -77,6 +77,45 @@ def test_urls_need_an_extra(monkeypatch):
 def test_names_that_are_none(path):
     with pytest.raises(InputError, match="is not the name of a file or folder"), write_whole(path):
         pass
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("https://me:secret@host:8000/x", "https://***@host:8000/x"),
+        ("https:/me:secret@host/x", "https:/***@host/x"),  # a Path
+        ("HTTPS://me@host", "HTTPS://***@host"),
+        ("https://me:secr@et@host/x", "https://***@host/x"),
+        ("https://me:secr/et@host/x", "https://***@host/x"),
+        ("https://me:secr#et@host/x", "https://***@host/x"),
+        ("https://me:secr?et@host/x", "https://***?***"),
+        ("https://host/x?X-Amz-Signature=secret&a=b", "https://host/x?***"),
+        ("https://host?sig=secret%3D", "https://host?***"),
+        ("'https://host/x?secret': no such file", "'https://host/x?***': no such file"),
+        ("a (https://host/x?a=secret), b", "a (https://host/x?***), b"),
+        ('["https://me:secret@a","https://me:secret@b/c?secret"]', '["https://***@a","https://***@b/c?***"]'),
+        ("zip://a.csv::https://me:secret@host/x?secret", "zip://a.csv::https://***@host/x?***"),
+        ("https://host/x?to=https://me:secret@other&sig=secret", "https://host/x?***"),
+        *(
+            [same, same]
+            for same in (
+                *("hf://owner/name@v1: no", "s3://bucket/me@home/x", "s3://bucket/*.txt", "tcp://10.0.0.1:8786"),
+                *(
+                    "http://[::1]:80/me@home",
+                    "http://host:80/me@home",
+                    "C:/me@home?",
+                    "file:///home/what?",
+                    "what? me@home",
+                ),
+            )
+        ),
+    ],
+)
+def test_no_message_shows_what_may_be_secret_in_a_url(text, shown):
+    assert str(InputError(text)) == shown
+    with pytest.warns(pbos.PbosWarning) as caught:
+        warn(text)
+    assert str(caught[0].message) == shown
 
 
 # Writing --------------------------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from http.client import HTTPException
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from pbos.errors import FormatError, InputError
+from pbos.errors import FormatError, InputError, harmless, repeats_secrets
 from pbos.files import damage_in, open_bytes
 from pbos.progress import progress
 from pbos.published.catalog import Source
@@ -96,10 +96,11 @@ def download(url: str, folder: Path, size: int = 0) -> Path:
             raise ConnectionError("the connection was lost")
         return part
     except (OSError, HTTPException) as error:  # what urllib raises
-        message = f"{url} cannot be downloaded ({reason(error)})"
+        why = reason(error)
+        message = f"{url} cannot be downloaded ({'no valid address' if repeats_secrets(why, url) else why})"
         if part.exists() and part.stat().st_size:
-            raise InputError(f"{message}; run it again to continue") from error
-        raise Unreachable(message) from error
+            raise InputError(f"{message}; run it again to continue") from harmless(error, url)
+        raise Unreachable(message) from harmless(error, url)
 
 
 def urlopen(url: str, headers: dict[str, str] | None = None) -> Any:
