@@ -323,6 +323,7 @@ def test_a_full_disk_names_the_file(tmp_path, monkeypatch, place):
         fail() if place == "write" else monkeypatch.setattr(os, "fsync", fail)
         stream.write(b"content")
     assert raised.value.filename == str(tmp_path / "file")
+    assert str(raised.value).endswith(f"{tmp_path / 'file'}'")
     assert names_in(tmp_path) == set()
 
 

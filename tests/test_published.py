@@ -6,6 +6,7 @@ import io
 import json
 import signal
 import subprocess
+import sys
 import tarfile
 import threading
 import zipfile
@@ -24,7 +25,7 @@ from experiments.__main__ import main
 from experiments.real_data import ITEMS
 from pbos import FormatError, InputError, WordCounts, WordVectors, published
 from pbos.cli.app import app
-from pbos.published import Source, Table, catalog, formats
+from pbos.published import Source, Table, catalog, fetching, formats
 
 
 def write_tar(path, files, mode="w"):
@@ -409,6 +410,59 @@ def test_a_damaged_archive(web, monkeypatch, tmp_path, content):
     assert "\n" not in str(caught.value)
     web.files["/mine.zip"] = zipped({"mine.vec": VECTORS})
     assert published.get("mine").read_bytes() == VECTORS
+
+
+@pytest.mark.parametrize("make", [lambda files: zipped(files), lambda files: tarred(files)], ids=["zip", "tar"])
+@pytest.mark.parametrize(
+    "name", ["a.pkl", "../../a.pkl", "/a.pkl", r"..\..\a.pkl", "C:a.pkl", "n" * 300 + ".pkl", "a/../.pkl"]
+)
+def test_an_archive_has_no_say_in_where_its_files_go(tmp_path, make, name):
+    (tmp_path / "archive").write_bytes(make({"readme.txt": b"no", name: b"content"}))
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    assert fetching.take_out(tmp_path / "archive", "*.pkl", tmp_path / "a" / "b") == tmp_path / "a" / "b" / "file.pkl"
+    files = {file.relative_to(tmp_path) for file in tmp_path.rglob("*") if file.is_file()}
+    assert {file.as_posix() for file in files} == {"archive", "a/b/file.pkl"}
+
+
+def tarred(files, kind=tarfile.REGTYPE, link=""):
+    with io.BytesIO() as buffer:
+        with tarfile.open(fileobj=buffer, mode="w:bz2") as archive:
+            for name, content in files.items():
+                info = tarfile.TarInfo(name)
+                info.type, info.linkname, info.size = kind, link, len(content)
+                archive.addfile(info, io.BytesIO(content))
+        return buffer.getvalue()
+
+
+@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE, tarfile.CHRTYPE, tarfile.DIRTYPE])
+def test_links_and_devices_in_archives_are_not_files(tmp_path, kind):
+    (tmp_path / "secret").write_text("mine")
+    (tmp_path / "archive").write_bytes(tarred({"a.pkl": b""}, kind, str(tmp_path / "secret")))
+    with pytest.raises(FormatError, match=r"archive does not contain \*\.pkl"):
+        fetching.take_out(tmp_path / "archive", "*.pkl", tmp_path)
+    assert not (tmp_path / "file.pkl").exists()
+
+
+@pytest.mark.parametrize("make", [lambda files: zipped(files), tarred], ids=["zip", "tar"])
+def test_archives_that_would_fill_the_disk(tmp_path, make):
+    (tmp_path / "archive").write_bytes(make({"a.pkl": bytes(40 << 20)}))
+    with pytest.raises(
+        FormatError, match=r"archive: [\d,]+ compressed bytes became over [\d,]+, which no text or vectors"
+    ):
+        fetching.take_out(tmp_path / "archive", "a.pkl", tmp_path)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such links")
+def test_a_link_in_the_cache_is_not_followed(web, monkeypatch, tmp_path):
+    """Somebody else who may write there puts it in the place of the folder for an interrupted download."""
+    publish(web, monkeypatch, "mine.vec", VECTORS)
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "thesis.txt").touch()
+    (tmp_path / "cache" / "vectors").mkdir(parents=True)
+    (tmp_path / "cache" / "vectors" / ".mine").symlink_to(tmp_path / "home")
+    with pytest.raises(NotADirectoryError):
+        published.get("mine")
+    assert [file.name for file in (tmp_path / "home").iterdir()] == ["thesis.txt"]
 
 
 def test_damaged_vectors_of_a_format_of_their_own(web, monkeypatch, tmp_path):

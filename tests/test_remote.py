@@ -523,6 +523,19 @@ def test_a_file_on_the_web_that_changes_while_it_is_read(web, monkeypatch):
     assert pbos.WordVectors.read(f"{address}/v.vec", progress=False).words[0] == "word99999"
 
 
+def test_names_in_a_store_that_would_lead_elsewhere(store, model, tmp_path):
+    """They are names like others, whose copies are in the cache, and nothing is next to it."""
+    (tmp_path / "here").mkdir()
+    for folder in ("..", "../m", "a/../../m", "m/..", "m/.", "/etc", r"..\m", "long" * 100):
+        model.save(f"s3://bucket/{folder}")
+        assert len(pbos.load(f"s3://bucket/{folder}")) == len(model)
+    for name in ("a/..", "../x.txt", "a/" + "n" * 300 + ".vec"):
+        pbos.WordVectors(["a"], [[1.0]]).write(f"s3://bucket/{name}", format="word2vec")
+        assert files.on_disk(f"s3://bucket/{name}").read_bytes() == b"1 1\na 1\n"
+    assert {entry.name for entry in tmp_path.iterdir()} == {"cache", "here"}
+    assert all(re.fullmatch(r"[\w-]{,70}", entry.name) for entry in (tmp_path / "cache" / "remote").iterdir())
+
+
 def test_a_cache_that_may_not_be_written(saved, monkeypatch):
     """That of another user: what is there is used, without a lock."""
     folder = remote.fetch(saved, "config.json")

@@ -56,7 +56,8 @@ def errors_about(target: Path, temporary: Path) -> Iterator[None]:
         yield
     except OSError as error:
         if str(error.filename).startswith(str(temporary)) or (error.filename is None and error.errno in DISK_IS_FULL):
-            error.filename, error.filename2 = str(target), None
+            error.filename = str(target)
+            del error.filename2  # with None there, the error would say "-> None"
         raise
 
 

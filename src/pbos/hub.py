@@ -53,7 +53,8 @@ def place_of(path: PathLike) -> Place:
     """
     url = url_of(path)
     match = URL.fullmatch(url)
-    if match is None:
+    names = [name for group in match.groups("x")[2:] for name in re.split(r"[/\\]", unquote(group))] if match else []
+    if match is None or not {"", ".", ".."}.isdisjoint(names):  # which would lead out of the cache
         raise InputError(
             f"{url} is not a place on the Hugging Face Hub; write hf://owner/name or hf://owner/name@revision"
         )
@@ -138,9 +139,11 @@ def errors_about(place: Place) -> Iterator[None]:
             ) from harmless(error)
         raise ModelError(f"{place.url}: {first_line(error)}") from harmless(error)
     except (NETWORK_ERROR, errors.OfflineModeIsEnabled) as error:
-        raise ModelError(f"{place.url}: the Hugging Face Hub cannot be reached ({first_line(error)})") from harmless(
-            error
-        )
+        why = first_line(error)
+        raise ModelError(f"{place.url}: the Hugging Face Hub cannot be reached ({why})") from harmless(error)
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        why = first_line(error)
+        raise ModelError(f"{place.url}: the answer of the Hub cannot be used ({why})") from harmless(error)
 
 
 def first_line(error: Exception) -> str:

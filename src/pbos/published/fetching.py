@@ -5,21 +5,22 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import shutil
 import subprocess
 import sys
 import tarfile
 import urllib.error
 import urllib.request
 import zipfile
-from contextlib import suppress
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack, suppress
 from email.utils import parsedate_to_datetime
+from functools import partial
 from http.client import HTTPException
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from pbos.errors import FormatError, InputError, harmless, repeats_secrets
-from pbos.files import damage_in, open_bytes
+from pbos.files import check_expansion, damage_in, open_bytes
 from pbos.progress import progress
 from pbos.published.catalog import Source
 from pbos.vectors import WordVectors
@@ -187,17 +188,24 @@ def run(command: list[str], folder: Path, *, check: bool = True) -> str:
 
 
 def take_out(archive: Path, file: str, folder: Path) -> Path:
-    """Copy one file of a zip or tar archive to a folder, without its path; `*` in its name stands for anything."""
-    with damage_in(archive.name, "the archive is damaged"):
-        opened: Any = zipfile.ZipFile(archive) if zipfile.is_zipfile(archive) else tarfile.open(archive)
-        with opened:
-            zipped = isinstance(opened, zipfile.ZipFile)
-            names = opened.namelist() if zipped else opened.getnames()
-            name = next((name for name in names if PurePosixPath(name).match(file)), None)
-            if name is None:
-                raise FormatError(f"{archive.name} does not contain {file}")
-            target = folder / PurePosixPath(name).name
-            member = opened.open(name) if zipped else opened.extractfile(name)
-            with member as stream, target.open("wb") as copy:
-                shutil.copyfileobj(stream, copy, CHUNK)
-            return target
+    """Copy one file of a zip or tar archive to a folder, without its path; `*` in its name stands for anything.
+
+    The archive has no say in where the copy is: its name is the one that is asked for, with "file" in place of `*`.
+    """
+    target = folder / PurePosixPath(file.replace("*", "file")).name
+    with damage_in(archive.name, "the archive is damaged"), ExitStack() as stack:
+        members: Iterable[tuple[str, Callable[[], Any]]]
+        if zipfile.is_zipfile(archive):
+            zipped = stack.enter_context(zipfile.ZipFile(archive))
+            members = ((name, partial(zipped.open, name)) for name in zipped.namelist())
+        else:
+            tar = stack.enter_context(tarfile.open(fileobj=stack.enter_context(open_bytes(archive)), mode="r|"))
+            members = ((member.name, partial(tar.extractfile, member)) for member in tar if member.isfile())
+        for name, opened in members:
+            if PurePosixPath(name).match(file):
+                with opened() as stream, target.open("wb") as copy:
+                    while chunk := stream.read(CHUNK):
+                        check_expansion(archive.name, archive.stat().st_size, copy.tell() + len(chunk))
+                        copy.write(chunk)
+                return target
+    raise FormatError(f"{archive.name} does not contain {file}")
