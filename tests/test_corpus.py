@@ -606,6 +606,21 @@ def test_a_shorter_text_is_not_the_same(tmp_path, monkeypatch):
         count(tmp_path / "text.txt", tmp_path)
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such links")
+def test_only_runs_are_removed(tmp_path):
+    """Not what is in another folder, to which somebody has put a link in the place of this one."""
+    (tmp_path / "text.txt").write_text("one two")
+    count_some(tmp_path / "text.txt", tmp_path / "parts")
+    (tmp_path / "parts" / ".text").rmdir()
+    runs = counting.Runs(tmp_path / "parts", PLAIN)
+    (tmp_path / "parts").rename(tmp_path / "moved")
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "thesis.txt").touch()
+    (tmp_path / "parts").symlink_to(tmp_path / "home")
+    runs.clear()
+    assert (tmp_path / "home" / "thesis.txt").exists()
+
+
 def test_one_process_at_a_time(tmp_path):
     with counting.only_here(tmp_path / "parts"):
         with pytest.raises(InputError, match="another process is counting into"):

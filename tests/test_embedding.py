@@ -227,6 +227,15 @@ def test_a_worker_is_killed(inputs, client, model, tmp_path, monkeypatch):
     assert content("out") == content("plain")  # and nothing else is in the folder
 
 
+def test_links_are_not_taken_for_what_workers_leave(tmp_path):
+    for name in ("out", "job.parts"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "job.parts" / "job.json").touch()
+    (tmp_path / "out" / ".part-00000.parquet.0123456789ab.tmp").symlink_to(tmp_path / "job.parts")
+    embedding.finish(str(tmp_path / "out"))
+    assert (tmp_path / "job.parts" / "job.json").exists()
+
+
 @pytest.fixture
 def start(tmp_path_factory, monkeypatch):
     """Start a scheduler and a worker as processes of their own."""

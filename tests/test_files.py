@@ -1,8 +1,10 @@
 import errno
 import gzip
 import os
+import shutil
 import signal
 import stat
+import struct
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -12,10 +14,12 @@ import pytest
 
 import pbos
 from pbos import atomic
-from pbos.atomic import check_target, hidden, write_whole, write_whole_folder
-from pbos.errors import FormatError, InputError, MissingExtraError
+from pbos.atomic import check_target, discard, hidden, lock, remove, sweep, write_whole, write_whole_folder
+from pbos.errors import FormatError, InputError, MissingExtraError, warn
 from pbos.files import absolute, is_remote, local, names_in, read_lines
+from pbos.workspace import workspace
 
+root = pytest.mark.skipif(sys.platform == "win32" or os.geteuid() != 0, reason="only root can give files away")
 posix = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no pipes in folders, locks or SIGKILL")
 
 
@@ -56,7 +60,7 @@ def test_urls_of_local_files_are_paths(write):
     assert local(Path("/a b/c#d").as_uri()) == Path("/a b/c#d")
     assert read_lines(path.as_uri()) == [(1, "a")]
     assert not any(map(is_remote, ("C:/x", "c:\\x", "x", "a:b", "file:x", "/s3://x", path.as_uri())))
-    assert all(map(is_remote, ("s3://b/x", Path("s3://b/x"), "simplecache::gs://b/x", "https://x")))
+    assert all(map(is_remote, ("s3://b/x", Path("s3://b/x"), "simplecache::gs://b/x", "https://x", "HTTPS://x")))
     with pytest.raises(InputError, match="s3://bucket/x: this has to be a path on this machine, not a URL"):
         absolute(Path("s3://bucket/x"))
 
@@ -73,6 +77,45 @@ def test_urls_need_an_extra(monkeypatch):
 def test_names_that_are_none(path):
     with pytest.raises(InputError, match="is not the name of a file or folder"), write_whole(path):
         pass
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("https://me:secret@host:8000/x", "https://***@host:8000/x"),
+        ("https:/me:secret@host/x", "https:/***@host/x"),  # a Path
+        ("HTTPS://me@host", "HTTPS://***@host"),
+        ("https://me:secr@et@host/x", "https://***@host/x"),
+        ("https://me:secr/et@host/x", "https://***@host/x"),
+        ("https://me:secr#et@host/x", "https://***@host/x"),
+        ("https://me:secr?et@host/x", "https://***?***"),
+        ("https://host/x?X-Amz-Signature=secret&a=b", "https://host/x?***"),
+        ("https://host?sig=secret%3D", "https://host?***"),
+        ("'https://host/x?secret': no such file", "'https://host/x?***': no such file"),
+        ("a (https://host/x?a=secret), b", "a (https://host/x?***), b"),
+        ('["https://me:secret@a","https://me:secret@b/c?secret"]', '["https://***@a","https://***@b/c?***"]'),
+        ("zip://a.csv::https://me:secret@host/x?secret", "zip://a.csv::https://***@host/x?***"),
+        ("https://host/x?to=https://me:secret@other&sig=secret", "https://host/x?***"),
+        *(
+            [same, same]
+            for same in (
+                *("hf://owner/name@v1: no", "s3://bucket/me@home/x", "s3://bucket/*.txt", "tcp://10.0.0.1:8786"),
+                *(
+                    "http://[::1]:80/me@home",
+                    "http://host:80/me@home",
+                    "C:/me@home?",
+                    "file:///home/what?",
+                    "what? me@home",
+                ),
+            )
+        ),
+    ],
+)
+def test_no_message_shows_what_may_be_secret_in_a_url(text, shown):
+    assert str(InputError(text)) == shown
+    with pytest.warns(pbos.PbosWarning) as caught:
+        warn(text)
+    assert str(caught[0].message) == shown
 
 
 # Writing --------------------------------------------------------------------------------------------------------------
@@ -226,7 +269,6 @@ def test_a_folder_that_was_moved_away_comes_back(tmp_path, monkeypatch):
 
     def die_in_between():
         monkeypatch.setattr(atomic, "exchange", lambda first, second: False)
-        monkeypatch.setattr(atomic.shutil, "rmtree", lambda *_, **__: None)
         moves = iter([None, None, lambda: os.kill(os.getpid(), signal.SIGKILL)])
         rename = Path.rename
         monkeypatch.setattr(Path, "rename", lambda self, other: (next(moves) or (lambda: rename(self, other)))())
@@ -281,4 +323,326 @@ def test_a_full_disk_names_the_file(tmp_path, monkeypatch, place):
         fail() if place == "write" else monkeypatch.setattr(os, "fsync", fail)
         stream.write(b"content")
     assert raised.value.filename == str(tmp_path / "file")
+    assert str(raised.value).endswith(f"{tmp_path / 'file'}'")
+    assert names_in(tmp_path) == set()
+
+
+# Folders that others may write into -----------------------------------------------------------------------------------
+
+REST = ".out.vec.0123456789ab.tmp"  # the name of what a killed process may have left of out.vec
+
+
+@pytest.fixture
+def precious(tmp_path):
+    """A folder that pbos must not touch; it looks like one of its own, and a function that returns what is in it."""
+    folder = tmp_path / "precious"
+
+    def content():
+        return {file.relative_to(folder): file.read_text() for file in folder.rglob("*") if file.is_file()}
+
+    for name in (".lock", "thesis.txt", "more/data.txt"):
+        (folder / name).parent.mkdir(exist_ok=True, parents=True)
+        (folder / name).write_text(name)
+    (tmp_path / "shared").mkdir()
+    return folder, content
+
+
+@posix
+@pytest.mark.parametrize("kind", ["folder", "file", "dangling", "lock", "inner"])
+def test_links_are_not_taken_for_what_killed_processes_leave(tmp_path, precious, kind):
+    folder, content = precious
+    rest, before = tmp_path / "shared" / REST, content()
+    if kind in ("lock", "inner"):
+        rest.mkdir()
+        (rest / ".lock").symlink_to(folder / "thesis.txt") if kind == "lock" else (rest / ".lock").touch()
+        (rest / "new").symlink_to(folder)
+        (rest / "old").symlink_to(folder / "thesis.txt")
+    else:
+        rest.symlink_to({"folder": folder, "file": folder / "thesis.txt", "dangling": folder / "no"}[kind])
+    with write_whole(tmp_path / "shared" / "out.vec") as stream:
+        stream.write(b"new")
+    sweep(tmp_path / "shared")
+    assert content() == before
+    assert (tmp_path / "shared" / "out.vec").read_bytes() == b"new"
+    assert os.path.lexists(rest) == (kind != "inner")  # which is ours, so it is removed with its links
+
+
+FILE_EVENTS = {"open", "os.rename", "os.rmdir", "os.remove", "os.scandir", "os.listdir", "os.mkdir", "fcntl.flock"}
+at_event = []  # what to do before each operation on files, while it is not empty
+
+
+def attack(event, arguments):
+    if at_event and event in FILE_EVENTS:
+        at_event[0]()
+
+
+sys.addaudithook(attack)
+
+
+def at_each_step(job, prepare, swap):
+    """Run a job again and again; before its first operation on files, or its second and so on, call `swap`."""
+    for step in range(1000):
+        prepare()
+        left = [step]
+
+        def act(left=left):
+            left[0] -= 1
+            if left[0] == -1:
+                action, at_event[:] = at_event[0], []  # swap makes such events itself
+                swap()
+                at_event.append(action)
+
+        at_event.append(act)
+        try:
+            job()
+        except (OSError, InputError):
+            pass  # it may notice
+        finally:
+            at_event.clear()
+        if left[0] >= 0:
+            return step
+    raise AssertionError("it does not end")
+
+
+def write_file(shared):
+    with write_whole(shared / "out.vec") as stream:
+        stream.write(b"new")
+
+
+def write_folder(shared):
+    with write_whole_folder(shared / "out.vec") as fresh:
+        (fresh / "file").touch()
+
+
+def write_folder_again(shared):
+    (shared / "out.vec").mkdir()
+    (shared / "out.vec" / "file").touch()
+    write_folder(shared)
+
+
+def write_folder_without_exchange(shared):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(atomic, "exchange", lambda first, second: False)
+        write_folder_again(shared)
+
+
+def remove_folder(shared):
+    (shared / "job").mkdir()
+    (shared / "job" / "file").touch()
+    remove(shared / "job")
+
+
+def work(shared):
+    with workspace(shared / "job", dict) as here:
+        here.forget(here.keep("array", here.empty("empty", (3,), "f4")))
+
+
+@posix
+@pytest.mark.parametrize("by", ["link", "folder"])
+@pytest.mark.parametrize("what", [".*.tmp", "job", "out.vec"])
+@pytest.mark.parametrize(
+    "job", [write_file, write_folder, write_folder_again, write_folder_without_exchange, remove_folder, work]
+)
+def test_a_folder_swapped_for_another_at_each_step(tmp_path, precious, job, what, by):
+    """Somebody else who may rename things there puts a link to your folder, or the folder itself, in their place."""
+    folder, content = precious
+    shared, stolen, before = tmp_path / "shared", tmp_path / "stolen", content()
+    swaps = []
+
+    def prepare():
+        shutil.rmtree(shared)
+        shutil.rmtree(stolen, ignore_errors=True)
+        (shared / REST / "new").mkdir(parents=True)  # of a process that was killed
+        (shared / REST / ".lock").touch()
+
+    def swap():
+        for found in shared.glob(what):
+            stolen.mkdir()
+            found.rename(stolen / "was")
+            found.symlink_to(folder) if by == "link" else shutil.copytree(folder, found)
+            swaps.append(found)
+            break
+
+    def checked():
+        try:
+            job(shared)
+        finally:
+            at_event.clear()
+            copies = [found for found in tmp_path.rglob("thesis.txt") if not found.is_relative_to(folder)]
+            assert content().items() >= before.items()
+            if by == "folder" and swaps and what == ".*.tmp":
+                assert any((copy.parent / "more" / "data.txt").exists() for copy in copies)
+            swaps.clear()
+
+    steps = at_each_step(checked, prepare, swap)
+    assert steps > 10
+
+
+@posix
+@pytest.mark.parametrize("how", ["of another user", "looks so"])
+def test_what_another_user_owns_is_left_alone(tmp_path, monkeypatch, how):
+    rest = tmp_path / REST
+    (rest / "new").mkdir(parents=True)
+    (rest / ".lock").touch()
+    if how == "of another user":
+        if os.geteuid():
+            pytest.skip("only root can give files away")
+        os.chown(rest, 12345, -1)
+    else:
+        fstat = os.fstat
+
+        def of_another(handle):
+            found = fstat(handle)
+            return os.stat_result([*found[:4], found.st_uid + stat.S_ISDIR(found.st_mode), *found[5:]])
+
+        monkeypatch.setattr(os, "fstat", of_another)
+    sweep(tmp_path)
+    discard(rest)
+    assert names_in(rest) == {".lock", "new"}
+    with lock(rest) as handle, pytest.raises(InputError, match="belongs to another user; choose another folder, or"):
+        atomic.check_owner(rest, handle)
+
+
+@posix
+def test_a_folder_of_parts_that_has_only_hidden_files_is_not_removed(tmp_path):
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / ".bashrc").write_text("mine")
+    refused = pytest.raises(InputError, match="home has other content than the parts of a job")
+    with refused, workspace(tmp_path / "home", dict):
+        pass
+    assert names_in(tmp_path / "home") == {".bashrc"}
+
+
+@posix
+def test_the_lock_of_a_folder_is_no_link_and_no_program(tmp_path):
+    with hidden(tmp_path / "file") as temporary:
+        assert stat.S_IMODE((temporary.parent / ".lock").stat().st_mode) & 0o111 == 0
+    (tmp_path / "job").mkdir()
+    (tmp_path / "job" / ".lock").symlink_to(tmp_path / "made")
+    with pytest.raises(OSError, match="symbolic links") as raised, lock(tmp_path / "job"):
+        pass
+    assert raised.value.filename == str(tmp_path / "job" / ".lock")
+    assert not (tmp_path / "made").exists()
+    (tmp_path / "link").symlink_to(tmp_path / "job")
+    with pytest.raises(NotADirectoryError), lock(tmp_path / "link"):
+        pass
+
+
+# Permissions ----------------------------------------------------------------------------------------------------------
+
+
+@posix
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o664, 0o444, 0o755])
+def test_a_file_keeps_its_permissions(tmp_path, mode):
+    (tmp_path / "file").touch()
+    (tmp_path / "file").chmod(mode)
+    with write_whole(tmp_path / "file") as stream:
+        (new,) = tmp_path.glob(".*.tmp/new")
+        assert stat.S_IMODE(new.stat().st_mode) == mode
+        stream.write(b"secret")
+    assert (tmp_path / "file").read_bytes() == b"secret"
+    assert stat.S_IMODE((tmp_path / "file").stat().st_mode) == mode
+
+
+@posix
+def test_a_folder_keeps_its_permissions(tmp_path):
+    target = tmp_path / "folder"
+    for turn in range(2):
+        with write_whole_folder(target) as folder:
+            assert turn == 0 or stat.S_IMODE(folder.stat().st_mode) == 0o700
+            (folder / "file").write_text(f"{turn}")
+            (folder / "other").touch()
+        if turn == 0:
+            fresh = (target / "other").stat().st_mode
+            target.chmod(0o700)
+            (target / "file").chmod(0o600)
+    assert (target / "file").read_text() == "1"
+    modes = [stat.S_IMODE(path.stat().st_mode) for path in (target, target / "file", target / "other")]
+    assert modes == [0o700, 0o600, stat.S_IMODE(fresh)]
+
+
+@root
+def test_a_file_keeps_its_group(tmp_path):
+    (tmp_path / "file").touch(0o640)
+    os.chown(tmp_path / "file", -1, 12345)
+    with write_whole(tmp_path / "file"):
+        pass
+    assert (tmp_path / "file").stat().st_gid == 12345
+
+
+@posix
+def test_another_group_gets_no_more_than_others(tmp_path, monkeypatch):
+    def refuse(*_):
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+    monkeypatch.setattr(os, "fchown", refuse)
+    for before, after in ((0o640, 0o600), (0o664, 0o644), (0o666, 0o666)):
+        (tmp_path / "file").touch()
+        (tmp_path / "file").chmod(before)
+        with write_whole(tmp_path / "file"):
+            pass
+        assert stat.S_IMODE((tmp_path / "file").stat().st_mode) == after
+
+
+@root
+def test_the_file_of_another_user_opens_nothing(tmp_path):
+    """One that everybody may write would let them change what root has written."""
+    for before, after in ((0o666, 0o644), (0o600, 0o600)):
+        (tmp_path / "file").touch()
+        (tmp_path / "file").chmod(before)
+        os.chown(tmp_path / "file", 12345, 0)
+        with write_whole(tmp_path / "file"):
+            pass
+        assert (tmp_path / "file").stat().st_uid == 0
+        assert stat.S_IMODE((tmp_path / "file").stat().st_mode) == after
+
+
+@posix
+def test_a_file_keeps_its_access_list(tmp_path):
+    """Its mode says 0640 if one other user may read it; without the list, that would be everybody of the group."""
+    entries = [(1, 6, 0xFFFFFFFF), (2, 4, 12345), (4, 0, 0xFFFFFFFF), (16, 4, 0xFFFFFFFF), (32, 0, 0xFFFFFFFF)]
+    access = struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *entry) for entry in entries)
+    (tmp_path / "file").touch()
+    try:
+        os.setxattr(tmp_path / "file", "system.posix_acl_access", access)
+    except (AttributeError, OSError):
+        pytest.skip("no access lists here")
+    assert stat.S_IMODE((tmp_path / "file").stat().st_mode) == 0o640
+    with write_whole(tmp_path / "file"):
+        pass
+    assert os.getxattr(tmp_path / "file", "system.posix_acl_access") == access
+
+
+# Long names -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["n" * 250, "n" * 255, "東" * 85, "n" * 251 + ".vec"])
+def test_long_names(tmp_path, name):
+    try:
+        (tmp_path / name).touch()
+    except OSError:
+        pytest.skip("this disk has no such names")
+    (tmp_path / name).unlink()
+    if sys.platform != "win32":
+        killed(lambda: write_half(tmp_path / name))
+        assert len(names_in(tmp_path)) == 1
+    with write_whole(tmp_path / name) as stream:
+        stream.write(b"content")
+    assert (tmp_path / name).read_bytes() == b"content"
+    remove(tmp_path / name)
+    with write_whole_folder(tmp_path / name) as folder:
+        (folder / "file").touch()
+    assert names_in(tmp_path) == {name}
+
+
+def write_half(target):
+    with write_whole(target) as stream:
+        stream.write(b"half")
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_too_long_a_name_is_found_before_the_work(tmp_path):
+    for write in (write_whole, write_whole_folder):
+        with pytest.raises(OSError, match=r"(?i)name too long|cannot find|incorrect"), write(tmp_path / ("n" * 256)):
+            pytest.fail("it began")
     assert names_in(tmp_path) == set()

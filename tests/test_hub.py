@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 
+import hub_server
 import huggingface_hub
 import numpy as np
 import pytest
@@ -124,6 +125,25 @@ def test_the_card(hub, model, confident):
         ("hf://owner/gated", ModelError, r"hf://owner/gated is gated; ask for access at http://\S+/owner/gated, then"),
         ("hf://name", InputError, "hf://name is not a place on the Hugging Face Hub; write hf://owner/name or"),
         ("hf://ow..ner/name", InputError, "hf://ow..ner/name: Cannot have"),
+        *(
+            (f"hf://{name}", InputError, "hf://.* is not a place on the Hugging Face Hub; write hf://owner/name or")
+            for name in (
+                *(
+                    "owner/name/..",
+                    "owner/name/a/../../b",
+                    "owner/name//etc",
+                    "owner/name/.",
+                    "owner/name@..",
+                    r"owner/name/..\\",
+                ),
+                *(
+                    "owner/name@main/..",
+                    "owner/name@a%2F..%2F..%2Fx",
+                    "owner/name@%2e%2e",
+                    "owner/name@refs/x/../../..",
+                ),
+            )
+        ),
         ("hf://", InputError, "hf: is not a place on the Hugging Face Hub; write hf://owner/name or"),
     ],
 )
@@ -133,6 +153,19 @@ def test_what_cannot_be_loaded(hub, run, url, error, message):
     assert "\n" not in str(raised.value)
     code, out, err = run("info", "-m", url)
     assert (code, out, err.count("\n")) == (2, "", 1)
+
+
+@pytest.mark.parametrize("sha", ["..", "../../../x", "x/../../y"])
+def test_names_from_a_hostile_server(hub, run, model, monkeypatch, sha):
+    """What huggingface_hub, which some versions do, refuses is no error of its own, but has to be one of ours."""
+    model.push_to_hub("owner/name")
+    info = hub_server.Handler.info
+    monkeypatch.setattr(hub_server.Handler, "info", lambda *args: [{**info(*args)[0], "sha": sha}])
+    hub.commits["owner/name"][sha] = hub.files("owner/name", "main")
+    try:
+        pbos.load("hf://owner/name")
+    except ModelError as error:
+        assert str(error).startswith("hf://owner/name: the answer of the Hub cannot be used (")
 
 
 def test_no_network(hub, model, monkeypatch):

@@ -6,6 +6,7 @@ import io
 import json
 import signal
 import subprocess
+import sys
 import tarfile
 import threading
 import zipfile
@@ -24,7 +25,7 @@ from experiments.__main__ import main
 from experiments.real_data import ITEMS
 from pbos import FormatError, InputError, WordCounts, WordVectors, published
 from pbos.cli.app import app
-from pbos.published import Source, Table, catalog, formats
+from pbos.published import Source, Table, catalog, fetching, formats
 
 
 def write_tar(path, files, mode="w"):
@@ -201,24 +202,36 @@ VECTORS = "".join(f"word{row} {row} 1.5 {-row}\n" for row in range(9)).encode()
 class Web:
     """A web server: its files by path, the ranges it was asked for, and how many bytes it sends before it hangs up.
 
-    What it answers can be made odd: other headers (None for none), another status, whole files where a range was asked.
+    What it answers can be made odd: other headers (None for none), another status, whole files where a range was asked,
+    ranges of another version than was asked for. When it is asked for a range, files that come later take their place.
     """
 
     def __init__(self):
         self.files, self.asked, self.most, self.ranges, self.headers, self.status = {}, [], None, True, {}, None
+        self.if_range, self.later, self.later_headers = True, {}, {}
         web = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self):
+                if self.headers.get("Range"):
+                    web.files.update(web.later)
+                    web.headers = {**web.headers, **web.later_headers}
                 content = web.files.get(self.path)
                 asked = self.headers.get("Range") if web.ranges else None
                 web.asked.append(asked)
                 if content is None:
                     self.send_error(404)
                     return
+                tag = f'"{hashlib.sha256(content).hexdigest()}"'
+                known = {tag, *map(str, web.headers.values())} - {f"W/{tag}"}
+                if web.if_range and self.headers.get("If-Range", tag) not in known:
+                    asked = None
                 start = int(asked.removeprefix("bytes=").rstrip("-")) if asked else 0
-                self.send_response(web.status or (206 if asked else 200))
-                headers = {"ETag": hashlib.sha256(content).hexdigest(), "Content-Length": len(content) - start}
+                if asked and start >= len(content):
+                    self.send_error(416)
+                    return
+                self.send_response_only(web.status or (206 if asked else 200))  # without a Date of its own
+                headers = {"ETag": tag, "Content-Length": len(content) - start}
                 if asked:
                     headers["Content-Range"] = f"bytes {start}-{len(content) - 1}/{len(content)}"
                 for name, value in {**headers, **web.headers}.items():
@@ -275,16 +288,22 @@ def test_vectors_are_taken_out_of_a_zip(web, monkeypatch, tmp_path):
     assert sorted(entry.name for entry in path.parent.parent.iterdir()) == ["mine"]  # nothing else stays
 
 
+OLD, NEW = "Mon, 02 Nov 2026 10:00:00 GMT", "Mon, 02 Nov 2026 10:00:01 GMT"
+ETAG, NONE = {}, {"ETag": None, "Last-Modified": None}
+CHANGED = {"ETag": None, "Last-Modified": OLD, "Date": NEW}
+
+
+@pytest.mark.parametrize("headers", [ETAG, CHANGED])
 @pytest.mark.parametrize("ranges", [True, False])
-def test_a_download_goes_on_where_it_was(web, monkeypatch, ranges):
+def test_a_download_goes_on_where_it_was(web, monkeypatch, ranges, headers):
     publish(web, monkeypatch, "mine.vec", VECTORS)
-    web.most = 50
+    web.most, web.headers = 50, headers
     for _ in range(2):
         with pytest.raises(InputError, match=r"mine.vec cannot be downloaded .the connection was lost.; run it again"):
             published.get("mine")
     web.most, web.ranges = None, ranges
     assert published.get("mine").read_bytes() == VECTORS
-    assert web.asked == [None, None, "bytes=50-", None, "bytes=100-" if ranges else None]
+    assert web.asked == [None, "bytes=50-", *(["bytes=100-"] if ranges else [None, None])]
 
 
 def test_a_file_that_has_changed_is_downloaded_from_its_start(web, monkeypatch):
@@ -294,6 +313,39 @@ def test_a_file_that_has_changed_is_downloaded_from_its_start(web, monkeypatch):
         published.get("mine")
     web.most, web.files["/mine.vec"] = None, VECTORS + b"last 1 2 3\n"
     assert published.get("mine").read_bytes() == VECTORS + b"last 1 2 3\n"
+
+
+@pytest.mark.parametrize(
+    ("headers", "later", "if_range"),
+    [
+        (ETAG, {}, True),
+        (ETAG, {}, False),
+        (ETAG, {"ETag": None}, False),
+        (ETAG, {"ETag": 'W/"1"'}, False),
+        (ETAG, {"Content-Range": "bytes 50-60/61"}, False),
+        ({"ETag": 'W/"1"'}, {}, True),
+        ({"ETag": 'W/"1"'}, {}, False),
+        ({"ETag": 'W/"1"', "Last-Modified": OLD, "Date": NEW}, {}, False),
+        (NONE, {}, False),
+        (CHANGED, {"Last-Modified": NEW}, True),
+        (CHANGED, {"Last-Modified": NEW}, False),
+        (CHANGED, {"Last-Modified": None}, False),
+        ({**CHANGED, "Last-Modified": NEW}, {}, False),  # it may change once more in this second
+        ({**CHANGED, "Last-Modified": "soon"}, {}, False),
+        ({**CHANGED, "Date": None}, {}, False),
+        ({**CHANGED, "Date": "Mon, 02 Nov 2026 10:00:01 -0000"}, {}, False),
+    ],
+)
+@pytest.mark.parametrize("change", ["same size", "longer", "shorter"])
+def test_two_versions_are_never_joined(web, monkeypatch, headers, later, if_range, change):
+    """The file changes just before the rest of it is asked for."""
+    new = {"same size": VECTORS.replace(b"word", b"term"), "longer": VECTORS * 2, "shorter": VECTORS[:36]}[change]
+    publish(web, monkeypatch, "mine.vec", VECTORS, known=False)
+    web.most, web.headers = 50, headers
+    with pytest.raises(InputError, match="run it again to continue"):
+        published.get("mine")
+    web.most, web.later, web.later_headers, web.if_range = None, {"/mine.vec": new}, later, if_range
+    assert published.get("mine").read_bytes() in (VECTORS, new)
 
 
 @pytest.mark.parametrize(
@@ -360,6 +412,59 @@ def test_a_damaged_archive(web, monkeypatch, tmp_path, content):
     assert published.get("mine").read_bytes() == VECTORS
 
 
+@pytest.mark.parametrize("make", [lambda files: zipped(files), lambda files: tarred(files)], ids=["zip", "tar"])
+@pytest.mark.parametrize(
+    "name", ["a.pkl", "../../a.pkl", "/a.pkl", r"..\..\a.pkl", "C:a.pkl", "n" * 300 + ".pkl", "a/../.pkl"]
+)
+def test_an_archive_has_no_say_in_where_its_files_go(tmp_path, make, name):
+    (tmp_path / "archive").write_bytes(make({"readme.txt": b"no", name: b"content"}))
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    assert fetching.take_out(tmp_path / "archive", "*.pkl", tmp_path / "a" / "b") == tmp_path / "a" / "b" / "file.pkl"
+    files = {file.relative_to(tmp_path) for file in tmp_path.rglob("*") if file.is_file()}
+    assert {file.as_posix() for file in files} == {"archive", "a/b/file.pkl"}
+
+
+def tarred(files, kind=tarfile.REGTYPE, link=""):
+    with io.BytesIO() as buffer:
+        with tarfile.open(fileobj=buffer, mode="w:bz2") as archive:
+            for name, content in files.items():
+                info = tarfile.TarInfo(name)
+                info.type, info.linkname, info.size = kind, link, len(content)
+                archive.addfile(info, io.BytesIO(content))
+        return buffer.getvalue()
+
+
+@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE, tarfile.CHRTYPE, tarfile.DIRTYPE])
+def test_links_and_devices_in_archives_are_not_files(tmp_path, kind):
+    (tmp_path / "secret").write_text("mine")
+    (tmp_path / "archive").write_bytes(tarred({"a.pkl": b""}, kind, str(tmp_path / "secret")))
+    with pytest.raises(FormatError, match=r"archive does not contain \*\.pkl"):
+        fetching.take_out(tmp_path / "archive", "*.pkl", tmp_path)
+    assert not (tmp_path / "file.pkl").exists()
+
+
+@pytest.mark.parametrize("make", [lambda files: zipped(files), tarred], ids=["zip", "tar"])
+def test_archives_that_would_fill_the_disk(tmp_path, make):
+    (tmp_path / "archive").write_bytes(make({"a.pkl": bytes(40 << 20)}))
+    with pytest.raises(
+        FormatError, match=r"archive: [\d,]+ compressed bytes became over [\d,]+, which no text or vectors"
+    ):
+        fetching.take_out(tmp_path / "archive", "a.pkl", tmp_path)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such links")
+def test_a_link_in_the_cache_is_not_followed(web, monkeypatch, tmp_path):
+    """Somebody else who may write there puts it in the place of the folder for an interrupted download."""
+    publish(web, monkeypatch, "mine.vec", VECTORS)
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "thesis.txt").touch()
+    (tmp_path / "cache" / "vectors").mkdir(parents=True)
+    (tmp_path / "cache" / "vectors" / ".mine").symlink_to(tmp_path / "home")
+    with pytest.raises(NotADirectoryError):
+        published.get("mine")
+    assert [file.name for file in (tmp_path / "home").iterdir()] == ["thesis.txt"]
+
+
 def test_damaged_vectors_of_a_format_of_their_own(web, monkeypatch, tmp_path):
     navec(tmp_path / "navec.tar")
     content = (tmp_path / "navec.tar").read_bytes().replace(b"\x1f\x8b", b"\x1f\x00")
@@ -375,14 +480,23 @@ def test_a_length_that_is_not_known(web, monkeypatch, headers):
     assert published.get("mine").read_bytes() == VECTORS
 
 
+def test_a_download_whose_version_is_not_known_starts_again(web, monkeypatch, tmp_path):
+    publish(web, monkeypatch, "mine.vec", VECTORS)
+    web.most = 50
+    with pytest.raises(InputError, match="run it again"):
+        published.get("mine")
+    (tmp_path / "cache" / "vectors" / ".mine" / "mine.vec.version").write_text('["')  # a power failure
+    web.most = None
+    assert published.get("mine").read_bytes() == VECTORS
+    assert web.asked == [None, None]
+
+
 def test_another_part_than_was_asked_for(web, monkeypatch):
     publish(web, monkeypatch, "mine.vec", VECTORS, known=False)
     web.most = 50
     with pytest.raises(InputError, match="run it again"):
         published.get("mine")
     web.most, web.headers = None, {"Content-Range": "bytes 0-9/99"}
-    with pytest.raises(InputError, match="another part of it than was asked for"):
-        published.get("mine")
     assert published.get("mine").read_bytes() == VECTORS
 
 

@@ -358,7 +358,7 @@ def test_a_model_replaced_while_it_is_loaded(model, folder, tmp_path, monkeypatc
 
     monkeypatch.setattr(storage, "read_config", read_then_replace)
     assert pbos.load(folder).subword_vectors.dtype == "int8"
-    monkeypatch.setattr(atomic.shutil, "rmtree", lambda *_, **__: None)  # the old files are still there
+    monkeypatch.setattr(atomic, "discard", lambda *_: None)  # the old files are still there
     model.save(folder)
     monkeypatch.setattr(storage, "read_config", read_then_replace)
     assert pbos.load(folder).subword_vectors.dtype == "float32"
@@ -524,6 +524,24 @@ def test_a_link_to_a_model_stays_a_link(model, tmp_path):
     model.save(tmp_path / "link")
     assert (tmp_path / "link").is_symlink()
     assert pbos.load(tmp_path / "real").words == model.words
+
+
+def test_a_link_put_in_place_of_a_model_after_the_check_is_not_followed(model, tmp_path, monkeypatch):
+    model.save(tmp_path / "m")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "thesis.txt").touch()
+    is_model = storage.is_model
+
+    def then_swap(folder):
+        found = is_model(folder)
+        (tmp_path / "m").rename(tmp_path / "moved")
+        (tmp_path / "m").symlink_to(tmp_path / "other")
+        return found
+
+    monkeypatch.setattr(storage, "is_model", then_swap)
+    with pytest.raises(NotADirectoryError):
+        model.save(tmp_path / "m")
+    assert (tmp_path / "other" / "thesis.txt").exists()
 
 
 def test_where_folders_cannot_be_exchanged(model, tmp_path, monkeypatch):

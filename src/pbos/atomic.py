@@ -13,20 +13,24 @@ import secrets
 import shutil
 import stat
 import sys
+import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from pbos.errors import InputError
-from pbos.files import PathLike, is_hub, is_remote, local, real, suffix_of, zstandard
+from pbos.files import PathLike, digest_of, is_hub, is_remote, local, real, suffix_of, zstandard
 
 if sys.platform != "win32":
     import fcntl
 
 LOCK = ".lock"
 HIDDEN = re.compile(r"\.(.+)\.[0-9a-f]{12}\.tmp", re.DOTALL)  # folders for what is not complete yet
-NEW, OLD = "new", "old"  # names in a hidden folder
+NEW, OLD = "new", "old"  # names in a hidden folder; the latter with a number
+CONTENT = re.compile(rf"{re.escape(LOCK)}|{NEW}|{OLD}\d*|\.{NEW}\.[0-9a-f]{{12}}\.tmp")
+LONG_NAME = 100  # bytes; that of a hidden folder has 18 more, and disks allow 255 or, if they are encrypted, 143
+ACCESS_LIST = "system.posix_acl_access"
 DESCRIPTOR = re.compile(r"/(?:dev|proc/self)/(?:fd/(\d+)|(stdout|stderr))")
 DISK_IS_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -52,25 +56,35 @@ def errors_about(target: Path, temporary: Path) -> Iterator[None]:
         yield
     except OSError as error:
         if str(error.filename).startswith(str(temporary)) or (error.filename is None and error.errno in DISK_IS_FULL):
-            error.filename, error.filename2 = str(target), None
+            error.filename = str(target)
+            del error.filename2  # with None there, the error would say "-> None"
         raise
 
 
 @contextmanager
-def hidden(path: PathLike) -> Iterator[Path]:
-    """Yield a new path for what will become a file or folder when it is complete; errors name the path that is given.
+def hidden(target: Path) -> Iterator[Path]:
+    """Yield a new path for what will become a file or folder when it is complete; errors name the target.
 
     It is in a hidden folder next to the target, which is removed at the end. The folder is locked until then: this
-    tells it from those that killed processes have left, which are removed first.
+    tells it from those that killed processes have left, which are removed first. If the target is a link, nothing of
+    this is about what it leads to.
     """
-    target = real(path)
+    with suppress(FileNotFoundError):
+        target.lstat()  # now, not after the work, is the time to learn that there can be no such name
     sweep(target.parent, target.name)
-    folder = target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp")
-    with errors_about(local(path), folder), lock(folder):
+    folder = target.with_name(f".{stem_of(target.name)}.{secrets.token_hex(6)}.tmp")
+    with errors_about(target, folder), lock(folder) as handle:
+        if handle is not None and [entry.name for entry in os.scandir(handle)] != [LOCK]:  # somebody put another there
+            raise OSError(errno.EBUSY, os.strerror(errno.EBUSY), str(target))
         try:
             yield folder / NEW
         finally:
-            discard(folder)
+            discard(folder, handle)
+
+
+def stem_of(name: str) -> str:
+    """Return what stands for the name of a target in those of its hidden folders."""
+    return name if len(os.fsencode(name)) <= LONG_NAME else digest_of(name)
 
 
 def sweep(folder: Path, name: str | None = None) -> None:
@@ -80,38 +94,69 @@ def sweep(folder: Path, name: str | None = None) -> None:
     with suppress(OSError):
         for path in folder.iterdir():
             found = HIDDEN.fullmatch(path.name)
-            if found and name in (None, found[1]):
-                sweep_one(path, folder / found[1])
+            if found and (name is None or found[1] == stem_of(name)):
+                sweep_one(path, folder / (name or found[1]))
 
 
 def sweep_one(folder: Path, target: Path) -> None:
-    """Remove a hidden folder, if the process that has made it is gone."""
-    with suppress(OSError):
-        folder.rmdir()  # killed before there was a lock: it is empty
-    with suppress(OSError):
-        handle = os.open(folder / LOCK, os.O_RDWR)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if not os.path.samestat(os.fstat(handle), (folder / LOCK).stat()):
-                return  # another process has swept it, and its owner has made it again
-            if (folder / OLD).exists() and not target.exists():
-                (folder / OLD).rename(target)  # killed after moving it away: see `put_in_place`
-            discard(folder)
-        finally:
-            os.close(handle)
+    """Remove a hidden folder, if it is ours and the process that has made it is gone."""
+    with suppress(OSError), ExitStack() as stack:
+        handle = open_folder(folder)
+        stack.callback(os.close, handle)
+        if os.fstat(handle).st_uid != os.geteuid():
+            return
+        with suppress(OSError):
+            folder.rmdir()  # killed before there was a lock: it is empty
+        file = os.open(LOCK, os.O_RDWR | os.O_NOFOLLOW, dir_fd=handle)
+        stack.callback(os.close, file)
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if not os.path.samestat(os.fstat(file), (folder / LOCK).lstat()):
+            return  # another process has swept it, and its owner has made it again
+        names = sorted(entry.name for entry in os.scandir(handle))
+        if not all(map(CONTENT.fullmatch, names)):
+            return  # something else that was given this name
+        if names[-1].startswith(OLD) and not target.exists():
+            os.rename(names[-1], target, src_dir_fd=handle)  # killed after moving it away: see `put_in_place`
+        discard(folder, handle)
 
 
-def discard(folder: Path) -> None:
-    """Remove a hidden folder; its lock goes last, so that another process can do the rest if this one is killed."""
-    with suppress(OSError):
-        for path in sorted(folder.iterdir(), key=lambda path: path.name == LOCK):
-            shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+def open_folder(folder: Path) -> int:
+    """Open a folder, but none that a link leads to (not on Windows)."""
+    return os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+
+
+def discard(folder: Path, handle: int | None = None) -> None:
+    """Remove a folder; its lock goes last, so that another process can do the rest if this one is killed.
+
+    What is removed is in the open folder, wherever it is, so that nobody can put another one in its place. Links are
+    removed, not followed.
+
+    Args:
+        folder: The folder.
+        handle: The same, open; None to open it, if it is ours.
+    """
+    with suppress(OSError), ExitStack() as stack:
+        if sys.platform == "win32":
+            shutil.rmtree(folder)
+            return
+        if handle is None:
+            handle = open_folder(folder)
+            stack.callback(os.close, handle)
+            if os.fstat(handle).st_uid != os.geteuid():
+                return
+        for _, folders, files, inner in os.fwalk(".", topdown=False, dir_fd=handle):
+            for name in folders:
+                try:
+                    os.rmdir(name, dir_fd=inner)
+                except NotADirectoryError:  # a link to one
+                    os.unlink(name, dir_fd=inner)
+            for name in sorted(files, key=lambda name: name == LOCK):
+                os.unlink(name, dir_fd=inner)
         folder.rmdir()
 
 
 def remove(folder: Path) -> None:
-    """Remove a folder so that no part of it is left under its name if this is interrupted."""
-    folder = real(folder)
+    """Remove a folder so that no part of it is left under its name if this is interrupted; of a link, only the link."""
     with hidden(folder) as temporary, suppress(FileNotFoundError):
         folder.rename(temporary)
 
@@ -136,8 +181,10 @@ def write_whole(path: PathLike) -> Iterator[BinaryIO]:
             yield stream
         return
     target = real(path)
-    with hidden(path) as temporary:
-        with temporary.open("xb") as raw:
+    with errors_about(given, target), hidden(target) as temporary:
+        mode = mode_of(target)
+        with open(temporary, "xb", opener=lambda name, flags: os.open(name, flags, 0o666 & mode)) as raw:
+            keep_rights(raw.fileno(), target)
             with compressed(raw, suffix_of(given)) as stream:
                 yield stream
             raw.flush()
@@ -188,8 +235,8 @@ def compressed(raw: BinaryIO, suffix: str) -> Iterator[BinaryIO]:
 def write_whole_folder(path: PathLike, last: str = "") -> Iterator[Path]:
     """Fill a folder that appears only when it is complete: a hidden one next to it, synced, then renamed.
 
-    A folder that already exists stays until then. If the block raises, nothing is left behind. A remote folder is
-    filled here, then uploaded; the file `last`, without which it is of no use, is uploaded last.
+    A folder that already exists stays until then. If the block raises, nothing is left behind. A link to a folder is an
+    error. A remote folder is filled here, then uploaded; the file `last`, without which it is of no use, comes last.
     """
     if is_hub(path):
         from pbos import hub
@@ -204,68 +251,107 @@ def write_whole_folder(path: PathLike, last: str = "") -> Iterator[Path]:
             temporary.mkdir()
             yield temporary
         return
-    target = real(path)
-    with hidden(path) as temporary:
-        temporary.mkdir()
+    target = local(path)
+    with hidden(target) as temporary:
+        temporary.mkdir(mode_of(target) | 0o700)
         yield temporary
-        for file in temporary.iterdir():
-            sync(file)
-        sync(temporary)
         put_in_place(temporary, target)
 
 
 @contextmanager
-def lock(folder: Path, busy: str | None = None) -> Iterator[None]:
-    """Make a folder, if it is not there, and keep other processes out of it (not on Windows).
+def lock(folder: Path, busy: str | None = None) -> Iterator[int | None]:
+    """Make a folder, if it is not there, keep other processes out of it, and yield it, open (None on Windows).
 
     If another process is in there, wait for it or, if `busy` is given, raise InputError with this message. What is
-    locked is a file in the folder, because folders of other machines cannot be.
+    locked is a file in the folder, because folders of other machines cannot be. A link to a folder is an error.
     """
-    handle = None
-    while handle is None:
+    handles: tuple[int, int] | None = None
+    while handles is None:
         with nullcontext() if folder.is_symlink() else suppress(FileExistsError):  # another process may just remove it
             folder.mkdir(exist_ok=True)
         if sys.platform == "win32":
-            break
-        handle = locked(folder / LOCK, busy)
+            yield None
+            return
+        handles = locked(folder, busy)
     try:
-        yield
+        yield handles[0]
     finally:
-        if handle is not None:
+        for handle in handles:
             os.close(handle)
 
 
-def locked(file: Path, busy: str | None) -> int | None:
-    """Open and lock a file; return None if another process has just removed it."""
-    handle = None
-    try:
-        handle = os.open(file, os.O_RDWR | os.O_CREAT)
-        with suppress(OSError) if busy is None else nullcontext():  # some disks have no locks
-            fcntl.flock(handle, fcntl.LOCK_EX | (fcntl.LOCK_NB if busy else 0))
-        if os.path.samestat(os.fstat(handle), file.stat()):
-            found, handle = handle, None
-            return found
-    except FileNotFoundError:
-        pass
-    except BlockingIOError:
-        raise InputError(busy) from None
-    finally:
-        if handle is not None:
-            os.close(handle)
+def check_owner(folder: Path, handle: int | None) -> None:
+    """Raise InputError if another user owns an open folder, and so may put links into it (not on Windows)."""
+    if handle is None or (owner := os.fstat(handle).st_uid) == os.geteuid():
+        return
+    with tempfile.TemporaryFile(dir=folder) as probe:  # some network disks have owners of their own
+        if os.fstat(probe.fileno()).st_uid != owner:
+            raise InputError(f"{folder} belongs to another user; choose another folder, or remove it")
+
+
+def locked(folder: Path, busy: str | None) -> tuple[int, int] | None:
+    """Open and lock a folder and the file in it; return None if another process has just removed it."""
+    with ExitStack() as stack, suppress(FileNotFoundError), errors_about(folder / LOCK, Path(LOCK)):
+        handle = open_folder(folder)
+        stack.callback(os.close, handle)
+        file = os.open(LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666, dir_fd=handle)
+        stack.callback(os.close, file)
+        try:
+            with suppress(OSError) if busy is None else nullcontext():  # some disks have no locks
+                fcntl.flock(file, fcntl.LOCK_EX | (fcntl.LOCK_NB if busy else 0))
+        except BlockingIOError:
+            raise InputError(busy) from None
+        if os.path.samestat(os.fstat(file), (folder / LOCK).lstat()):
+            stack.pop_all()
+            return handle, file
     return None
 
 
+def mode_of(target: Path) -> int:
+    """Return the mode of a file or folder, which is the most that its replacement may have; 0o777 if there is none."""
+    try:
+        return target.stat().st_mode & 0o777
+    except FileNotFoundError:
+        return 0o777
+
+
+def keep_rights(new: int, target: Path) -> None:
+    """Give an open new file or folder the mode, the group and the access list of what it replaces (not on Windows).
+
+    To replace what another user owns gives nobody more rights than a new file does. If the group cannot be kept,
+    another one has only the rights that all have.
+    """
+    if sys.platform == "win32" or not target.exists():
+        return
+    before, now = target.stat(), os.fstat(new)
+    mode = before.st_mode & (0o777 | stat.S_IMODE(now.st_mode))
+    if before.st_uid != now.st_uid:
+        mode &= now.st_mode
+    try:
+        os.fchown(new, -1, before.st_gid)
+    except OSError:
+        os.fchmod(new, mode & (~0o070 | mode << 3))
+        return
+    os.fchmod(new, mode)
+    if hasattr(os, "setxattr"):
+        with suppress(OSError):  # there is no list, or the disk has none
+            os.setxattr(new, ACCESS_LIST, os.getxattr(target, ACCESS_LIST))
+
+
 def put_in_place(temporary: Path, target: Path) -> None:
-    """Rename a folder to its final name; if there is a folder of that name, exchange the two.
+    """Sync a folder and rename it to its final name; if there is a folder of that name, exchange the two.
 
     Other processes may do the same at the same time: the last one wins. Without an exchange (Windows, some network
     disks) there is no folder of that name for a moment.
     """
+    for file in temporary.iterdir():
+        sync(file, target / file.name)
+    sync(temporary, target)
+    moved = 0
     while not (renamed(temporary, target) or exchange(temporary, target)):
-        old = temporary.with_name(OLD)
-        shutil.rmtree(old, ignore_errors=True)
         with suppress(FileNotFoundError):  # another process has just moved it
-            target.rename(old)
+            target.rename(temporary.with_name(f"{OLD}{moved}"))
+            moved += 1
     sync(target.parent)
 
 
@@ -301,14 +387,21 @@ def reserve(stream: BinaryIO, size: int) -> None:
         stream.truncate(size)
 
 
-def sync(path: Path) -> None:
-    """Write a file or the entries of a folder to disk (not all systems can sync folders)."""
+def sync(path: Path, replaced: Path | None = None) -> None:
+    """Write a file or the entries of a folder to disk (not all systems can sync folders).
+
+    Args:
+        path: The file or folder.
+        replaced: What it will replace, so that it gets the same permissions.
+    """
     is_folder = path.is_dir()
     if is_folder and sys.platform == "win32":
         return
     with suppress(PermissionError) if is_folder else nullcontext():
         handle = os.open(path, os.O_RDONLY if is_folder else os.O_RDWR)  # Windows syncs only what may be written
         try:
+            if replaced is not None:
+                keep_rights(handle, replaced)
             os.fsync(handle)
         except OSError as error:
             if not is_folder or error.errno != errno.EINVAL:

@@ -27,6 +27,7 @@ from pbos.files import (
     lines_between,
     names_in,
     open_bytes,
+    public_name,
     size_of,
 )
 from pbos.model import Model, place_of
@@ -108,7 +109,7 @@ def embed_files(
         job = {
             "pbos": __version__,
             "model": digest_of(folder_of(place_of(path))),
-            "inputs": dict(zip(files, in_threads(size_of, files, AT_ONCE), strict=True)),
+            "inputs": dict(zip(map(public_name, files), in_threads(size_of, files, AT_ONCE), strict=True)),
             "options": options,
         }
         check_folder(folder, job)

@@ -17,15 +17,51 @@ from __future__ import annotations
 import operator
 import re
 import sys
+import traceback
 import warnings
 from numbers import Real
 from typing import Any
+from urllib.parse import unquote
 
 LONG_WORD, LONG_MESSAGE = 300, 2000  # characters
+START_OF_URL = r"\b(?!file:)[a-z][a-z0-9+.-]{1,20}:/"  # a Path drops the second slash
+URLS = re.compile(rf"({START_OF_URL}+)((?:(?!{START_OF_URL})[^\s?])*)(\?\S*)?", re.IGNORECASE)
+AFTER_URL = ".,:;)]}>'\""
+
+
+def redacted(text: str) -> str:
+    """Return a text without what may be secret in its URLs: names, passwords, and what follows a question mark.
+
+    >>> redacted("https://me:secret@host/model?sig=1a2b: no such file")
+    'https://***@host/model?***: no such file'
+    """
+
+    def redact(found: re.Match[str]) -> str:
+        start, place, query = found.groups("")
+        host = place.partition("/")[0]
+        if "@" in query and host == place:  # a name or a password with a question mark
+            place = "***"
+        elif "@" in host or ("@" in place and not re.fullmatch(r"[^:]*|.*:\d*", host)):  # it may have a slash, too
+            place = "***@" + place.rpartition("@")[2]
+        return start + place + ("?***" + query[len(query.rstrip(AFTER_URL)) :] if query else "")
+
+    return URLS.sub(redact, text)
+
+
+def repeats_secrets(text: str, url: str) -> bool:
+    """Return whether a text has parts of a URL that `redacted` leaves out."""
+    parts, shown = (set(re.findall(r"\w{3,}", some)) for some in (f"{url} {unquote(url)}", redacted(url)))
+    return any(part in text for part in parts - shown)
+
+
+def harmless(error: BaseException, url: str = "") -> BaseException | None:
+    """Return an error to be the cause of another, or None if its traceback would show secrets of a URL."""
+    text = "".join(traceback.format_exception(error))
+    return error if redacted(text) == text and not repeats_secrets(text, url) else None
 
 
 def shortened(message: str) -> str:
-    """Return a message without the middle of very long words, and of itself.
+    """Return a message without secrets in URLs, the middle of very long words, and of itself.
 
     >>> shortened(f"no such word: {'pneumono' * 25_000}; drop it")[:60]
     'no such word: pneumonopneumonopneumonopneumonopneumonopneumo'
@@ -36,7 +72,7 @@ def shortened(message: str) -> str:
     def cut(text: str, size: int) -> str:
         return f"{text[: size // 2]}...{text[-size // 2 :]}" if len(text) > size else text
 
-    words = re.sub(rf"\S{{{LONG_WORD},}}", lambda word: cut(word[0], LONG_WORD // 2), message)
+    words = re.sub(rf"\S{{{LONG_WORD},}}", lambda word: cut(word[0], LONG_WORD // 2), redacted(message))
     return cut(words, LONG_MESSAGE)
 
 

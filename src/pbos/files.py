@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 from urllib.parse import unquote
 
-from pbos.errors import FormatError, InputError, MissingExtraError, PbosError, warn
+from pbos.errors import FormatError, InputError, MissingExtraError, PbosError, harmless, redacted, warn
 
 PathLike = str | os.PathLike[str]
 Line = tuple[int, str]  # its number, from 1, and its text
 
 LOCAL_URL = re.compile(r"file:(?://|(?=/))")  # of the two slashes, a Path keeps one
-REMOTE_URL = re.compile(r"(?!file:)([a-z][a-z0-9+.:-]+?):/+")
+REMOTE_URL = re.compile(r"(?!file:)([a-z][a-z0-9+.:-]+?):/+", re.IGNORECASE)
 MAX_LINE = 16 << 20  # bytes of a line of words
 BOM = b"\xef\xbb\xbf"
 MAGIC = {b"\x1f\x8b": "gz", b"BZh": "bz2", b"\xfd7zXZ\x00": "xz", b"\x28\xb5\x2f\xfd": "zst"}
@@ -89,10 +89,10 @@ def is_hub(path: PathLike) -> bool:
 def url_of(path: PathLike) -> str:
     """Return a URL, without a slash at its end.
 
-    >>> url_of(Path("s3://bucket/model/"))  # a Path drops slashes
+    >>> url_of(Path("S3://bucket/model/"))  # a Path drops slashes
     's3://bucket/model'
     """
-    return REMOTE_URL.sub(r"\1://", text_of(path), count=1).rstrip("/")
+    return REMOTE_URL.sub(lambda found: f"{found[1].lower()}://", text_of(path), count=1).rstrip("/")
 
 
 def local(path: PathLike) -> Path:
@@ -122,6 +122,16 @@ def everywhere(path: PathLike) -> str:
     return url_of(path) if is_remote(path) else str(absolute(path))
 
 
+def public_name(path: str) -> str:
+    """Return a path or a URL for files that others may read: instead of a query, which may be secret, a digest of it.
+
+    >>> public_name("https://host/words?sig=1a2b")
+    'https://host/words?*** 3b79f2ff0f9f6ee5'
+    """
+    shown, query = redacted(path), path.partition("?")[2]
+    return f"{shown} {digest_of(query)}" if query and shown != path else shown
+
+
 def user_cache(name: str) -> Path:
     """Return a folder for what was downloaded: in ~/.cache/pbos, or in the folder that PBOS_CACHE names."""
     own = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "pbos")
@@ -130,7 +140,7 @@ def user_cache(name: str) -> Path:
 
 def digest_of(text: str) -> str:
     """Return a digest of a text, for the name of a folder in a cache."""
-    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+    return hashlib.blake2b(text.encode(errors="surrogateescape"), digest_size=8).hexdigest()
 
 
 def exists(path: PathLike) -> bool:
@@ -236,9 +246,13 @@ def size_of(path: PathLike) -> int | None:
 
 def on_disk(path: PathLike) -> Path:
     """Return the path of a file that can be mapped; a remote one is fetched."""
-    if is_remote(path):
+    if is_hub(path):
         folder, name = os.path.split(path)
         return fetch(folder, name) / name
+    if is_remote(path):
+        from pbos import remote
+
+        return remote.fetch_file(path)
     return local(path)
 
 
@@ -281,7 +295,7 @@ def damage_in(path: PathLike, problem: str) -> Iterator[None]:
         if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):  # the disk, not the content
             raise
         why = str(error).partition("\n")[0].rstrip(":")  # tarfile says more than a line
-        raise FormatError(f"{path}: {problem} ({why}); copy or download it again") from error
+        raise FormatError(f"{path}: {problem} ({why}); copy or download it again") from harmless(error)
 
 
 def compression(head: bytes) -> str | None:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from pbos import __version__
-from pbos.errors import InputError, MissingExtraError, ModelError
+from pbos.errors import InputError, MissingExtraError, ModelError, harmless
 from pbos.files import PathLike, url_of
 
 try:
@@ -23,7 +23,7 @@ try:
 except ImportError:
     raise MissingExtraError("a path at hf://", "hub") from None
 
-URL = re.compile(r"hf://(?:(dataset|space|model)s/)?([^/@]+/[^/@]+)(?:@(refs/[^/]+/[^/]+|[^/]+))?(?:/(.+))?")
+URL = re.compile(r"hf://(?:(dataset|space|model)s/)?([^/@?]+/[^/@?]+)(?:@(refs/[^/]+/[^/]+|[^/]+))?(?:/(.+))?")
 LOG_IN = "log in with: hf auth login"
 NETWORK_ERROR = errors.HfHubHTTPError.__mro__[1]  # of the library for HTTP, which depends on the version
 
@@ -53,7 +53,8 @@ def place_of(path: PathLike) -> Place:
     """
     url = url_of(path)
     match = URL.fullmatch(url)
-    if match is None:
+    names = [name for group in match.groups("x")[2:] for name in re.split(r"[/\\]", unquote(group))] if match else []
+    if match is None or not {"", ".", ".."}.isdisjoint(names):  # which would lead out of the cache
         raise InputError(
             f"{url} is not a place on the Hugging Face Hub; write hf://owner/name or hf://owner/name@revision"
         )
@@ -118,23 +119,31 @@ def errors_about(place: Place) -> Iterator[None]:
         yield
     except errors.GatedRepoError as error:
         page = f"{api().endpoint}/{place.repo}"
-        raise ModelError(f"{place.url} is gated; ask for access at {page}, then {LOG_IN}") from error
+        raise ModelError(f"{place.url} is gated; ask for access at {page}, then {LOG_IN}") from harmless(error)
     except errors.RepositoryNotFoundError as error:
-        raise ModelError(f"{place.url}: no such repository, or it is private; check the name, or {LOG_IN}") from error
+        raise ModelError(
+            f"{place.url}: no such repository, or it is private; check the name, or {LOG_IN}"
+        ) from harmless(error)
     except errors.RevisionNotFoundError as error:
-        raise ModelError(f"{place.url}: the repository has no revision {place.revision}") from error
+        raise ModelError(f"{place.url}: the repository has no revision {place.revision}") from harmless(error)
     except errors.HFValidationError as error:
-        raise InputError(f"{place.url}: {first_line(error)}") from error
+        raise InputError(f"{place.url}: {first_line(error)}") from harmless(error)
     except errors.LocalEntryNotFoundError as error:
         offline = isinstance(error.__cause__, errors.OfflineModeIsEnabled)
         why = "HF_HUB_OFFLINE is set" if offline else "the Hugging Face Hub cannot be reached"
-        raise ModelError(f"{place.url} is not in the cache, and {why}") from error
+        raise ModelError(f"{place.url} is not in the cache, and {why}") from harmless(error)
     except errors.HfHubHTTPError as error:
         if error.response is not None and error.response.status_code in (401, 403):
-            raise ModelError(f"{place.url}: no permission; {LOG_IN}, with a token that may use {place.repo}") from error
-        raise ModelError(f"{place.url}: {first_line(error)}") from error
+            raise ModelError(
+                f"{place.url}: no permission; {LOG_IN}, with a token that may use {place.repo}"
+            ) from harmless(error)
+        raise ModelError(f"{place.url}: {first_line(error)}") from harmless(error)
     except (NETWORK_ERROR, errors.OfflineModeIsEnabled) as error:
-        raise ModelError(f"{place.url}: the Hugging Face Hub cannot be reached ({first_line(error)})") from error
+        why = first_line(error)
+        raise ModelError(f"{place.url}: the Hugging Face Hub cannot be reached ({why})") from harmless(error)
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        why = first_line(error)
+        raise ModelError(f"{place.url}: the answer of the Hub cannot be used ({why})") from harmless(error)
 
 
 def first_line(error: Exception) -> str:

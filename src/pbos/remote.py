@@ -1,7 +1,8 @@
 """Files behind URLs: s3://, gs://, https:// and all others that fsspec knows (extra `remote`).
 
 The rest of pbos works on local files. What is remote is read as a stream, fetched into a cache, or uploaded when it is
-complete; `pbos.files` and `pbos.atomic` are where paths and URLs part. Any error is one sentence that names the URL.
+complete; `pbos.files` and `pbos.atomic` are where paths and URLs part. Any error is one sentence that names the URL,
+without what may be secret in it.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import errno
 import os
 import re
 import secrets
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -17,7 +19,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from pbos.atomic import lock, sweep, write_whole_folder
-from pbos.errors import InputError, MissingExtraError, PbosError
+from pbos.errors import InputError, MissingExtraError, PbosError, harmless, redacted, repeats_secrets
 from pbos.files import PathLike, Readable, digest_of, url_of, user_cache
 
 try:
@@ -26,7 +28,8 @@ except ImportError:
     raise MissingExtraError("a path that is a URL", "remote") from None
 
 # what tells versions of a file apart, under the names that it has in S3, in other stores and in HTTP
-FACTS = ("size", "ETag", "etag", "LastModified", "Last-Modified", "last_modified", "mtime", "modified", "created")
+TIMES = ("LastModified", "Last-Modified", "last_modified", "mtime", "modified", "modify", "created")
+VERSIONS = ("ETag", "etag", "Content-MD5", "Digest", "sha", *TIMES)
 
 
 @contextmanager
@@ -37,7 +40,7 @@ def errors_about(url: str) -> Iterator[None]:
     except PbosError:
         raise
     except (ImportError, ValueError) as error:  # the library of a protocol is missing, or there is no such protocol
-        raise InputError(f"{url}: {error}") from error
+        raise InputError(f"{url}: {without_secrets(str(error), url)}") from harmless(error, url)
     except Exception as error:
         why: Any = error.__cause__ if isinstance(error.__cause__, OSError) else error  # no connection is "not found"
         known: dict[Any, int] = {FileNotFoundError: errno.ENOENT, PermissionError: errno.EACCES}
@@ -45,7 +48,13 @@ def errors_about(url: str) -> Iterator[None]:
         said = getattr(why, "strerror", None) or str(why)
         if said in url:  # some say nothing but the path
             said = os.strerror(number) if type(why) in known else type(why).__name__
-        raise OSError(number, said.splitlines()[0], url) from error
+        raise OSError(number, without_secrets(said, url), redacted(url)) from harmless(error, url)
+
+
+def without_secrets(said: str, url: str) -> str:
+    """Return the first line of what a library says about a URL, unless it repeats a part that may be secret."""
+    said = redacted(said).partition("\n")[0]
+    return "it cannot be opened" if repeats_secrets(said, url) else said
 
 
 def find(url: str) -> tuple[Any, str]:
@@ -75,11 +84,16 @@ class RemoteFile(Readable):
     """
 
     def __init__(self, path: PathLike) -> None:
-        self.url = url_of(path)
+        self.url, self.facts = url_of(path), list[Any]()
         with found(path) as (system, place):
             self.file = system.open(place, "rb")
-            if (getattr(self.file, "details", None) or {}).get("type") == "directory":
+            details = getattr(self.file, "details", None) or {}
+            if details.get("type") == "directory":
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+            if self.file.seekable():  # otherwise it is sent at once
+                self.facts = facts_in(details)
+                if not any(self.facts[1:]):
+                    self.facts = facts_in(system.info(place))
         self.size: int = (getattr(self.file, "size", 0) or 0) if self.file.seekable() else 0
 
     def seekable(self) -> bool:
@@ -99,10 +113,18 @@ class RemoteFile(Readable):
             return int(self.file.seek(offset, whence))
 
     def close(self) -> None:
-        """Close the file."""
-        if not self.closed:
-            self.file.close()
+        """Close the file; an error if parts of it may be of different versions."""
+        if self.closed:
+            return
+        self.file.close()
         super().close()
+        if not self.facts or sys.is_finalizing() or not isinstance(sys.exc_info()[1], Exception | None):
+            return  # Ctrl-C waits for no server
+        now = self.facts
+        with suppress(OSError, PbosError):
+            now = facts_in(info_of(self.url))
+        if any(now) and now != self.facts:
+            raise OSError(errno.EBUSY, "changed while it was read; try again", redacted(self.url))
 
 
 def read_range(path: PathLike, start: int, stop: int) -> bytes:
@@ -136,39 +158,61 @@ def names_in(path: PathLike) -> set[str]:
 
 
 def fetch(path: PathLike, *names: str) -> Path:
-    """Return a local folder with copies of some files of a remote folder.
+    """Return a local folder with copies of some files of a remote folder: see `copied`."""
+    url = url_of(path)
+    return copied(url, {name: f"{url}/{name}" for name in names})
+
+
+def fetch_file(path: PathLike) -> Path:
+    """Return a local copy of a remote file: see `copied`."""
+    name = f"file{PurePosixPath(redacted(url_of(path))).suffix}"
+    return copied(url_of(path), {name: url_of(path)}) / name
+
+
+def copied(url: str, sources: dict[str, str]) -> Path:
+    """Return a local folder with copies of remote files.
 
     They are copied once. Later calls, also those of other processes, use the same copies until a file changes; then
-    there is another folder, so that a file in use stays as it is.
+    there is another folder, so that a file in use stays as it is. Where nothing but its size tells versions of a file
+    apart, they are copied each time.
+
+    Args:
+        url: What they have in common.
+        sources: The URL of each file, by the name of its copy.
     """
-    url = url_of(path)
-    title = re.sub(r"\W+", "-", PurePosixPath(url).name)
+    title = re.sub(r"\W+", "-", PurePosixPath(redacted(url)).name)[:50]
     home = user_cache("remote") / f"{title}-{digest_of(url)}"
-    system, place = find(url)
+    find(url)  # an error about its protocol names all of it
+    folder, known = version_in(home, sources)
+    if known and folder.is_dir():
+        return folder  # without a lock: the cache may be of another user
     home.mkdir(parents=True, exist_ok=True)
     with lock(home):
-        facts = facts_of(url, names)
-        folder = home / digest_of(facts)
-        if folder.is_dir():
+        folder, known = version_in(home, sources)
+        if known and folder.is_dir():
             return folder
         sweep(home)
         with write_whole_folder(folder) as temporary:
-            for name in names:
-                with errors_about(f"{url}/{name}"):
-                    system.get_file(f"{place}/{name}", str(temporary / name))
-            if facts_of(url, names) != facts:
-                raise OSError(errno.EBUSY, "changed while it was copied; try again", url)
+            for name, source in sources.items():
+                with found(source) as (system, place):
+                    system.get_file(place, str(temporary / name))
+            if version_in(home, sources)[0] != folder:
+                raise OSError(errno.EBUSY, "changed while it was copied; try again", redacted(url))
         return folder
 
 
-def facts_of(url: str, names: tuple[str, ...]) -> str:
-    """Return what is known about files of a folder, which changes when they do."""
+def version_in(home: Path, sources: dict[str, str]) -> tuple[Path, bool]:
+    """Return where to keep this version of some files, and whether another one would be elsewhere."""
     facts = []
-    for name in names:
-        with found(f"{url}/{name}") as (system, place):
-            info = system.info(place)
-            facts.append((name, [info.get(fact) for fact in FACTS]))
-    return repr(facts)
+    for name, source in sources.items():
+        with found(source) as (system, place):
+            facts.append((name, facts_in(system.info(place))))
+    return home / digest_of(repr(facts)), all(any(versions) for _, (_, *versions) in facts)
+
+
+def facts_in(info: dict[str, Any]) -> list[Any]:
+    """Return of what a store says about a file what changes when the file does: its size and other facts."""
+    return [info.get(fact) for fact in ("size", *VERSIONS)]
 
 
 # Writing --------------------------------------------------------------------------------------------------------------
@@ -192,7 +236,7 @@ def uploaded(path: PathLike, last: str = "") -> Iterator[Path]:
     """
     check_writable(path)
     with tempfile.TemporaryDirectory(prefix="pbos-") as scratch:
-        local = Path(scratch, PurePosixPath(url_of(path)).name)
+        local = Path(scratch, f"new{PurePosixPath(url_of(path)).suffix}")
         yield local
         with found(path) as (system, place):
             if local.is_file():

@@ -116,8 +116,8 @@ def new_folder(
     Yields:
         The tensors to fill, mapped from their file, and a function to call with the config and the card when they are.
     """
-    check_writable(path)
-    with write_whole_folder(target_of(path), last=CONFIG) as temporary:
+    target = check_writable(path)
+    with write_whole_folder(target, last=CONFIG) as temporary:
         tensors = new_tensors(temporary / TENSORS, shapes)
 
         def describe(config: dict[str, Any], card: str) -> None:
@@ -203,13 +203,17 @@ def target_of(path: PathLike) -> PathLike:
     return path if is_remote(path) else real(os.path.expanduser(local(path)))  # noqa: PTH111 (a Path fails on ~x)
 
 
-def check_writable(path: PathLike) -> None:
-    """Raise an error if a model cannot be saved at a path, before any work is done for it."""
+def check_writable(path: PathLike) -> PathLike:
+    """Raise an error if a model cannot be saved at a path, before any work is done for it; else return `target_of`.
+
+    What was checked is what has to be written, as somebody may put a link in the place of the path meanwhile.
+    """
+    target = target_of(path)
     if is_hub(path):  # where nothing is lost, as all that was there stays in the history
         from pbos import hub
 
-        return hub.create(path)
-    target = target_of(path)
+        hub.create(path)
+        return target
     if is_remote(path):
         check_target(path)
     else:
@@ -219,6 +223,7 @@ def check_writable(path: PathLike) -> None:
         raise ModelError(f"{path} is a folder with other content, not a pbos model; choose another path")
     if others := sorted(names - {TENSORS, CONFIG, CARD, ".DS_Store"}):
         raise ModelError(f"{path} contains {others[0]}, which is not part of a pbos model; choose another path")
+    return target
 
 
 def check_local(path: PathLike, target: Path) -> None:

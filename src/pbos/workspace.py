@@ -16,9 +16,9 @@ import numpy.typing as npt
 from numpy.lib.format import dtype_to_descr, write_array_header_1_0
 
 from pbos.arrays import blocks, save_array
-from pbos.atomic import hidden, lock, remove, reserve, sweep, sync, write_whole
+from pbos.atomic import HIDDEN, LOCK, check_owner, hidden, lock, remove, reserve, sweep, sync, write_whole
 from pbos.errors import InputError
-from pbos.files import names_in
+from pbos.files import names_in, real
 from pbos.pools import Pool
 
 Array = npt.NDArray[Any]
@@ -144,12 +144,12 @@ def workspace(folder: Path | None, describe: Callable[[], dict[str, Any]]) -> It
         yield Workspace()
         return
     sweep(folder.parent, folder.name)
-    names = names_in(folder)
-    if JOB not in names and any(
-        not name.startswith(".") for name in names
-    ):  # hidden ones: killed before there was a job
+    names = names_in(folder) - {LOCK}
+    if JOB not in names and not all(map(HIDDEN.fullmatch, names)):  # killed before there was a job
         raise InputError(f"{folder} has other content than the parts of a job; choose another folder for the parts")
-    with lock(folder, f"another process works in {folder}; wait for it, or stop it"):
+    place = real(folder)
+    with lock(place, f"another process works in {folder}; wait for it, or stop it") as handle:
+        check_owner(folder, handle)
         job = json.dumps(describe(), indent=2)
         if not (folder / JOB).exists():
             with write_whole(folder / JOB) as stream:
@@ -157,8 +157,9 @@ def workspace(folder: Path | None, describe: Callable[[], dict[str, Any]]) -> It
         elif (folder / JOB).read_text() != job:
             raise InputError(f"{folder} has parts of another job; finish that one, or remove the folder")
         yield Workspace(folder)
-        remove(folder)
-        folder.unlink(missing_ok=True)  # if it was a link
+        remove(place)
+        if folder.is_symlink():
+            folder.unlink()
 
 
 class Slices:

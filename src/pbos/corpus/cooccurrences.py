@@ -18,7 +18,7 @@ import numpy.typing as npt
 from pbos.atomic import write_whole_folder
 from pbos.corpus.words import words_of
 from pbos.errors import FormatError, InputError
-from pbos.files import PathLike, damage_in, local
+from pbos.files import PathLike, damage_in, local, real
 from pbos.kernels import lines, pairs
 from pbos.readonly import ReadOnlyList
 from pbos.threads import in_threads, thread_count
@@ -207,7 +207,7 @@ def merge(parts: list[Cooccurrences], path: PathLike, threads: int | None = None
         counts[new] += some_of(part.counts)
         sizes[new] += np.diff(some_of(part.indptr))
     some = list(ranges(np.concatenate([[0], np.cumsum(sizes)])))
-    with write_whole_folder(local(path)) as folder:
+    with write_whole_folder(real(path)) as folder:
         writers = {name: ArrayWriter(folder / f"{name}.npy", dtype) for name, dtype in ARRAYS.items()}
         writers["counts"].add(counts)
         writers["indptr"].add(np.zeros(1, np.int64))

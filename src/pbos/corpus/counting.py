@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from pbos.atomic import LOCK, hidden, lock, put_in_place, remove
+from pbos.atomic import LOCK, check_owner, discard, hidden, lock, put_in_place, remove
 from pbos.corpus.cooccurrences import Cooccurrences, Counting, merge, read_info
 from pbos.corpus.sources import Shard, Source, text_of
 from pbos.errors import InputError, warn
+from pbos.files import real
 from pbos.pools import Pool
 from pbos.progress import progress as progress_bar
 from pbos.threads import thread_count
@@ -22,6 +22,7 @@ from pbos.threads import thread_count
 FAN_IN = 16  # runs of the same size that are merged into one
 BLOCK_MEMORY = 512 << 20  # what counting one shard needs at most, in bytes, with windows of up to 8 words
 SUM = "sum"  # the name of the folder with all counts, before it is moved to its place
+RUN = "[0-9]*-[0-9]*"  # the names of folders with counts of some shards
 HALF = ".*.tmp"  # the names of folders that were being written
 TEXT = ".text"  # the name of the folder with text that had to be unpacked
 UNKNOWN = "\ufffd"  # what bytes that are not UTF-8 become
@@ -127,11 +128,12 @@ def merge_runs(group: tuple[Path, list[Path]], threads: int) -> None:
 def only_here(folder: Path) -> Iterator[None]:
     """Keep other processes out of a folder; at the end remove what is not a run, and the folder if it is empty."""
     folder.mkdir(parents=True, exist_ok=True)
-    with lock(folder, f"another process is counting into {folder}; wait for it, or stop it"):
+    with lock(real(folder), f"another process is counting into {folder}; wait for it, or stop it") as handle:
+        check_owner(folder, handle)
         try:
             yield
         finally:
-            shutil.rmtree(folder / TEXT, ignore_errors=True)
+            discard(folder / TEXT)
             if all(path.name == LOCK for path in folder.iterdir()):
                 (folder / LOCK).unlink(missing_ok=True)
                 with suppress(OSError):
@@ -144,7 +146,7 @@ class Runs:
     def __init__(self, folder: Path, counting: Counting) -> None:
         self.folder, self.counting = folder, counting
         for path in [*folder.glob(HALF), *folder.glob(SUM)]:
-            shutil.rmtree(path, ignore_errors=True)
+            discard(path)
         self.digests: dict[int, str] = {}
         for path in self.paths():
             first, last = span_of(path)
@@ -160,10 +162,10 @@ class Runs:
 
     def clear(self) -> None:
         """Remove all runs, and what was left of others when a worker was lost."""
-        for path in self.folder.glob("[!.]*"):
+        for path in [*self.folder.glob(SUM), *self.folder.glob(RUN)]:
             remove(path)
         for path in self.folder.glob(HALF):
-            shutil.rmtree(path, ignore_errors=True)
+            discard(path)
         self.digests.clear()
 
     def paths(self) -> list[Path]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 import os
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -257,8 +258,8 @@ def fetch(entry: Dataset) -> Path:
     folder = user_cache("data") / entry.name
     folder.parent.mkdir(parents=True, exist_ok=True)
     try:
-        with write_whole_folder(folder) as fresh:
-            archive = download(entry.url, fresh.parent)  # which is removed at the end
+        with write_whole_folder(folder) as fresh, tempfile.TemporaryDirectory(dir=fresh) as scratch:
+            archive = download(entry.url, Path(scratch))
             file = take_out(archive, entry.member, fresh) if entry.member else archive.rename(fresh / archive.name)
             with open_bytes(file) as stream:
                 digest = hashlib.sha256(stream.read()).hexdigest()

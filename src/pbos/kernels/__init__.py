@@ -101,7 +101,7 @@ class Cache(FunctionCache):  # type: ignore[misc]  # Numba is untyped
     def _locked(self, kind):
         handle = None
         with suppress(OSError):  # no cache yet, or one that is only read
-            handle = os.open(Path(self._cache_path, "pbos.lock"), os.O_RDWR | os.O_CREAT)
+            handle = os.open(Path(self._cache_path, "pbos.lock"), os.O_RDWR | os.O_CREAT, 0o666)
         try:
             if handle is not None and fcntl is not None:
                 with suppress(OSError):  # some disks have no locks

@@ -13,7 +13,7 @@ import tempfile
 from dataclasses import asdict
 from pathlib import Path
 
-from pbos.atomic import discard, lock, write_whole_folder
+from pbos.atomic import check_owner, discard, lock, write_whole_folder
 from pbos.counts import WordCounts
 from pbos.errors import FormatError, InputError
 from pbos.files import PathLike, damage_in, user_cache
@@ -49,10 +49,11 @@ def get(name: str, cache: PathLike | None = None) -> Path:
     if not note.exists():
         folder.parent.mkdir(parents=True, exist_ok=True)
         work = folder.with_name(f".{table.name}")  # it keeps what an interrupted download has got
-        with lock(work):
+        with lock(work) as handle:
+            check_owner(work, handle)
             if not note.exists():  # another process may just have made it
                 make(table, work, folder)
-            discard(work)
+            discard(work, handle)
     return folder / str(json.loads(note.read_bytes())["file"])
 
 

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
-import shutil
 import subprocess
 import sys
 import tarfile
 import urllib.error
 import urllib.request
 import zipfile
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack, suppress
+from email.utils import parsedate_to_datetime
+from functools import partial
 from http.client import HTTPException
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from pbos.errors import FormatError, InputError
-from pbos.files import damage_in, digest_of, open_bytes
+from pbos.errors import FormatError, InputError, harmless, repeats_secrets
+from pbos.files import check_expansion, damage_in, open_bytes
 from pbos.progress import progress
 from pbos.published.catalog import Source
 from pbos.vectors import WordVectors
@@ -65,36 +69,39 @@ def download(url: str, folder: Path, size: int = 0) -> Path:
 
     Args:
         url: Its address.
-        folder: Where to put the copy: in a folder named after the version of the file.
+        folder: Where to put the copy, and a note of its version.
         size: The size it should have; 0 if that is not known.
 
     Raises:
         Unreachable: Nothing has arrived, now or earlier. If the rest is missing, it is an InputError.
     """
-    name = PurePosixPath(url).name
+    part = folder / PurePosixPath(url).name
+    note = part.with_name(f"{part.name}.version")
     try:
-        with urlopen(url) as answer:
-            length = answer.headers.get("Content-Length", "")
-            total = int(length) if length.isdecimal() else 0
-            if size and total not in (0, size):
-                raise FormatError(f"{url} has {total:,} bytes, expected {size:,}: it is not the one we know")
-            part = folder / version(answer) / name
-            for other in set(folder.glob(f"*/{name}")) - {part}:
-                other.unlink()
-            part.parent.mkdir(exist_ok=True)
-            done = part.stat().st_size if part.exists() else 0
-            if done == 0 or done > total:
-                receive(answer, part, total)
-        if 0 < done < total:
-            receive_rest(url, part, total)
+        version, total, done = "", 0, 0
+        with suppress(FileNotFoundError, ValueError):
+            done = part.stat().st_size
+            version, total = json.loads(note.read_bytes())
+        if total and done == total:  # but interrupted before it was used
+            return part
+        if not (version and done and receive_rest(url, part, version, total)):
+            with urlopen(url) as answer:
+                length = answer.headers.get("Content-Length", "")
+                total = int(length) if length.isdecimal() else 0
+                if size and total not in (0, size):
+                    raise FormatError(f"{url} has {total:,} bytes, expected {size:,}: it is not the one we know")
+                part.unlink(missing_ok=True)
+                note.write_text(json.dumps([version_of(answer), total]))
+                receive(answer, part, total, "xb")
         if total and part.stat().st_size != total:
             raise ConnectionError("the connection was lost")
         return part
     except (OSError, HTTPException) as error:  # what urllib raises
-        message = f"{url} cannot be downloaded ({reason(error)})"
-        if any(file.stat().st_size for file in folder.glob(f"*/{name}")):
-            raise InputError(f"{message}; run it again to continue") from error
-        raise Unreachable(message) from error
+        why = reason(error)
+        message = f"{url} cannot be downloaded ({'no valid address' if repeats_secrets(why, url) else why})"
+        if part.exists() and part.stat().st_size:
+            raise InputError(f"{message}; run it again to continue") from harmless(error, url)
+        raise Unreachable(message) from harmless(error, url)
 
 
 def urlopen(url: str, headers: dict[str, str] | None = None) -> Any:
@@ -102,26 +109,38 @@ def urlopen(url: str, headers: dict[str, str] | None = None) -> Any:
     return urllib.request.urlopen(urllib.request.Request(url, headers=headers or {}), timeout=TIMEOUT)
 
 
-def version(answer: Any) -> str:
-    """Return what tells versions of a file apart."""
-    known = [answer.headers.get(name, "") for name in ("ETag", "Last-Modified", "Content-Length")]
-    return digest_of("\n".join(known))
+def version_of(answer: Any) -> str:
+    """Return what a server calls this version of a file and, byte for byte, no other; "" if there is no such thing.
+
+    It is an ETag that is not weak or, without one, the time of a change that is not of this very second.
+    """
+    tag, changed, sent = (answer.headers.get(name, "") for name in ("ETag", "Last-Modified", "Date"))
+    if tag:
+        return "" if tag.startswith("W/") else str(tag)
+    with suppress(TypeError, ValueError):
+        if parsedate_to_datetime(changed) < parsedate_to_datetime(sent):
+            return str(changed)
+    return ""
 
 
-def receive_rest(url: str, part: Path, total: int) -> None:
-    """Ask for the rest of a file and append it; some servers send the whole file again."""
+def receive_rest(url: str, part: Path, version: str, total: int) -> bool:
+    """Append the rest of a file; return False if the server does not send this rest, of the same version."""
     done = part.stat().st_size
-    with urlopen(url, {"Range": f"bytes={done}-"}) as answer:
-        if answer.status != 206:
-            receive(answer, part, total)
-        elif answer.headers.get("Content-Range", "").startswith(f"bytes {done}-"):
+    try:
+        with urlopen(url, {"Range": f"bytes={done}-", "If-Range": version}) as answer:
+            same = version in (answer.headers.get("ETag"), answer.headers.get("Last-Modified"))
+            sent = answer.headers.get("Content-Range", "")
+            if not (answer.status == 206 and same and sent.startswith(f"bytes {done}-{total - 1}/")):
+                return False
             receive(answer, part, total, "ab")
-        else:
-            part.unlink()
-            raise ConnectionError("the server sent another part of it than was asked for")
+            return True
+    except urllib.error.HTTPError as error:
+        if error.code != 416:  # the file is shorter now
+            raise
+        return False
 
 
-def receive(answer: Any, part: Path, total: int, mode: str = "wb") -> None:
+def receive(answer: Any, part: Path, total: int, mode: str) -> None:
     """Write what a server sends to a file."""
     with part.open(mode) as stream, progress("downloading", total or None) as advance:
         advance(stream.tell())
@@ -169,17 +188,24 @@ def run(command: list[str], folder: Path, *, check: bool = True) -> str:
 
 
 def take_out(archive: Path, file: str, folder: Path) -> Path:
-    """Copy one file of a zip or tar archive to a folder, without its path; `*` in its name stands for anything."""
-    with damage_in(archive.name, "the archive is damaged"):
-        opened: Any = zipfile.ZipFile(archive) if zipfile.is_zipfile(archive) else tarfile.open(archive)
-        with opened:
-            zipped = isinstance(opened, zipfile.ZipFile)
-            names = opened.namelist() if zipped else opened.getnames()
-            name = next((name for name in names if PurePosixPath(name).match(file)), None)
-            if name is None:
-                raise FormatError(f"{archive.name} does not contain {file}")
-            target = folder / PurePosixPath(name).name
-            member = opened.open(name) if zipped else opened.extractfile(name)
-            with member as stream, target.open("wb") as copy:
-                shutil.copyfileobj(stream, copy, CHUNK)
-            return target
+    """Copy one file of a zip or tar archive to a folder, without its path; `*` in its name stands for anything.
+
+    The archive has no say in where the copy is: its name is the one that is asked for, with "file" in place of `*`.
+    """
+    target = folder / PurePosixPath(file.replace("*", "file")).name
+    with damage_in(archive.name, "the archive is damaged"), ExitStack() as stack:
+        members: Iterable[tuple[str, Callable[[], Any]]]
+        if zipfile.is_zipfile(archive):
+            zipped = stack.enter_context(zipfile.ZipFile(archive))
+            members = ((name, partial(zipped.open, name)) for name in zipped.namelist())
+        else:
+            tar = stack.enter_context(tarfile.open(fileobj=stack.enter_context(open_bytes(archive)), mode="r|"))
+            members = ((member.name, partial(tar.extractfile, member)) for member in tar if member.isfile())
+        for name, opened in members:
+            if PurePosixPath(name).match(file):
+                with opened() as stream, target.open("wb") as copy:
+                    while chunk := stream.read(CHUNK):
+                        check_expansion(archive.name, archive.stat().st_size, copy.tell() + len(chunk))
+                        copy.write(chunk)
+                return target
+    raise FormatError(f"{archive.name} does not contain {file}")
