@@ -130,6 +130,14 @@ def test_a_pool_is_chosen_by_the_scheduler(client, local):
     assert client.status == "running"  # what was given stays open
 
 
+@pytest.mark.parametrize("scheduler", [8786, "", b"x", LocalCluster])
+def test_what_is_no_scheduler(scheduler):
+    message = 'scheduler must be an address, "local" or a Dask client, got'
+    for call in (pbos.count, pbos.learn, functools.partial(pbos.train, output="model")):
+        with pytest.raises(InputError, match=message):
+            call(None, scheduler=scheduler)
+
+
 def test_a_local_cluster_is_started_and_ended():
     with connect("local") as pool:
         (pid,) = set(pool.map("pid", lambda _: os.getpid(), [1]))

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from pbos import __version__
-from pbos.errors import ClusterError, MissingExtraError, PbosError
+from pbos.errors import ClusterError, InputError, MissingExtraError, PbosError
 
 try:
     import dask
@@ -140,6 +140,12 @@ def attempt(function: bytes, item: bytes) -> Any:
         return loads(function)(loads(item))
     except PbosError as error:
         return error
+
+
+def check(scheduler: Any) -> None:
+    """Raise InputError if this is neither an address nor Dask's client."""
+    if not (isinstance(scheduler, (str, Client)) and scheduler != ""):
+        raise InputError(f'scheduler must be an address, "local" or a Dask client, got {scheduler!r}')
 
 
 @contextmanager

@@ -127,8 +127,8 @@ class Preset(Spelling):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.lr > 0:
-            raise InputError(f"lr must be above 0, got {self.lr}")
+        if not 0 < self.lr < math.inf:
+            raise InputError(f"lr must be a finite number above 0, got {self.lr}")
         if self.lam != "auto" and not (isinstance(self.lam, (int, float)) and 1e-30 <= self.lam <= 1e30):
             raise InputError(f'lam must be a number from 1e-30 to 1e30, or "auto", got {self.lam!r}')  # as a float32
         for name, words in (("reliability", ("auto", "even")), ("own_share", ("fitted",))):
