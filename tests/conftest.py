@@ -154,12 +154,17 @@ def small_morphemes() -> dict[str, list[str]]:
 
 @pytest.fixture(scope="module")
 def client():
-    """Dask's client of two worker processes on this machine."""
+    """Dask's client of two worker processes on this machine; with its address, there can be other clients here."""
+    import dask
+
     from pbos import cluster
 
     with pytest.MonkeyPatch.context() as patch, cluster.started(n_workers=2) as client:
         patch.setattr(cluster, "PATIENCE", 300)  # tests kill all workers, and a busy machine is slow to start others
-        yield client
+        own = client.security.get_tls_config_for_role("client")
+        credentials = {"ca-file": own["ca_file"], "client.key": own["key"], "client.cert": own["cert"]}
+        with dask.config.set({f"distributed.comm.tls.{name}": value for name, value in credentials.items()}):
+            yield client
 
 
 @pytest.fixture

@@ -1,15 +1,25 @@
 """Parts of a job on the workers of a Dask cluster: results and errors are those of a plain loop, whatever is lost."""
 
+import asyncio
 import functools
 import gc
+import importlib.util
 import os
 import pickle
 import signal
+import sys
+import tempfile
 import time
+import urllib.error
+import urllib.request
+from pathlib import Path
 
+import dask
 import pytest
 from dask.utils import key_split
-from distributed import Client, LocalCluster
+from distributed import Client, LocalCluster, Security
+from distributed.core import rpc
+from distributed.protocol.pickle import dumps
 
 import pbos
 from pbos import cluster, errors
@@ -120,6 +130,14 @@ def test_a_pool_is_chosen_by_the_scheduler(client, local):
     assert client.status == "running"  # what was given stays open
 
 
+@pytest.mark.parametrize("scheduler", [8786, "", b"x", LocalCluster])
+def test_what_is_no_scheduler(scheduler):
+    message = 'scheduler must be an address, "local" or a Dask client, got'
+    for call in (pbos.count, pbos.learn, functools.partial(pbos.train, output="model")):
+        with pytest.raises(InputError, match=message):
+            call(None, scheduler=scheduler)
+
+
 def test_a_local_cluster_is_started_and_ended():
     with connect("local") as pool:
         (pid,) = set(pool.map("pid", lambda _: os.getpid(), [1]))
@@ -133,6 +151,86 @@ def is_there(pid):
     except ProcessLookupError:
         return False
     return True
+
+
+# -- other users of the machine, who can connect too -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scheme", ["tcp", "tls"])
+def test_who_lacks_the_credentials_runs_nothing(client, tmp_path, scheme):
+    security = Security.temporary() if scheme == "tls" else Security(require_encryption=False)
+    touch = functools.partial((tmp_path / "marker").touch)
+    workers = known_to(client)
+    servers = [client.scheduler.address, *workers, *(worker["nanny"] for worker in workers.values())]
+    assert len(set(servers)) == 5
+
+    async def run(address):
+        async with rpc(address, connection_args=security.get_connection_args("client"), timeout=60) as server:
+            await server.run(function=dumps(touch))
+
+    for server in servers:
+        address = f"{scheme}://{server.rpartition('/')[2]}"
+        with pytest.raises(OSError, match="before comm was established"):
+            asyncio.run(run(address))
+    with pytest.raises(OSError, match=r"ConnectionReset|certificate does not match"):
+        Client(f"{scheme}://{client.scheduler.address.rpartition('/')[2]}", security=security, timeout=60)
+    assert not (tmp_path / "marker").exists()
+    client.run(touch)
+    assert (tmp_path / "marker").exists()
+
+
+def test_nothing_is_told_without_credentials(client):
+    """Dask's pages, which have neither TLS nor a password, name files, show logs and the stacks of calls."""
+    ports = [client.scheduler_info()["services"]["dashboard"]]
+    ports += [worker["services"]["dashboard"] for worker in known_to(client).values()]
+    for port in ports:
+        for page in ("", "status", "info/main/workers.html", "json/counts.json", "metrics", "health"):
+            with pytest.raises(urllib.error.HTTPError, match="404"):
+                urllib.request.urlopen(f"http://127.0.0.1:{port}/{page}")
+
+
+def test_python_imports_nothing_from_where_others_may_write(tmp_path, monkeypatch):
+    """Dask's folder comes first in the path of imports; in the folder of temporary files, another user may own it."""
+    (tmp_path / "dask-scratch-space").mkdir()
+    (tmp_path / "dask-scratch-space" / "planted.py").touch()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    before = sys.path.copy()
+    with cluster.started(n_workers=1) as client:
+        places = [*sys.path, *next(iter(client.run(lambda: sys.path).values()))]
+        found = [importlib.util.find_spec("planted"), *client.run(importlib.util.find_spec, "planted").values()]
+        (folder,) = {Path(place).relative_to(tmp_path).parts[0] for place in places if place.startswith(str(tmp_path))}
+        assert (tmp_path / folder).stat().st_mode & 0o777 == 0o700
+    assert found == [None, None]
+    assert sys.path == before
+    assert [path.name for path in tmp_path.iterdir()] == ["dask-scratch-space"]
+
+
+def test_without_cryptography_no_cluster_is_started(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cryptography", None)
+    with pytest.raises(MissingExtraError, match=r'a cluster on this machine needs .*: pip install "pbos\[dask\]"'):
+        connect("local").__enter__()
+
+
+def test_workers_leave_ctrl_c_to_this_process(client):
+    assert set(client.run(signal.getsignal, signal.SIGINT).values()) == {signal.SIG_IGN}
+
+
+def test_an_address_that_needs_other_credentials(client, capfd):
+    address, config = client.scheduler.address, "distributed.comm.tls"
+    other = Security.temporary().get_tls_config_for_role("client")
+    lacking = {"ca-file": None, "client": {"cert": None, "key": None}, "ciphers": None}
+    for wrong, what in (
+        ({**lacking, "ca-file": other["ca_file"], "client": {"cert": other["cert"], "key": other["key"]}}, "not match"),
+        (lacking, "TLS expects"),
+    ):
+        with dask.config.set({config: {**dask.config.get(config), **wrong}}), pytest.raises(ClusterError) as caught:
+            connect(address).__enter__()
+        message = str(caught.value)
+        assert message.startswith(f"no Dask scheduler answers at {address} (TLS") and what in message
+        assert message.endswith("; check distributed.comm.tls in Dask's configuration")
+    assert capfd.readouterr().err == ""
+    with connect(address) as pool:
+        assert pool.map("square", square, [3]) == [9]
 
 
 # -- losses ------------------------------------------------------------------------------------------------------------

@@ -197,6 +197,32 @@ def test_a_job_without_a_part_can_be_replaced(inputs, model):
     assert embed_files(model, "words.txt", "out", missing="zeros").words == 2
 
 
+@pytest.mark.parametrize("missing", [["part-00002.parquet"], None])
+def test_a_folder_is_not_complete_while_a_part_is_missing(inputs, model, monkeypatch, missing):
+    """Neither while the part is made again, nor if that is interrupted; without parts it may be another job's."""
+    embed_files(model, inputs, "out", column="word")
+    whole = content("out")
+    for name in missing or [path.name for path in parts("out")]:
+        Path("out", name).unlink()
+    seen = []
+
+    def interrupted(embedder, folder, numbered):
+        seen.append((Path(folder, "_SUCCESS").exists(), json.loads(Path(folder, "_job.json").read_bytes())["options"]))
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(embedding, "embed_part", interrupted)
+        embed_files(model, inputs, "out", column="word", missing="error" if missing else "zeros", threads=1)
+    assert [(there, options["missing"]) for there, options in seen] == [(False, "error" if missing else "zeros")]
+    assert not Path("out/_SUCCESS").exists()
+    assert embed_files(model, inputs, "out", column="word").parts == len(missing or parts("out"))
+    assert content("out") == whole
+    with monkeypatch.context() as patch, pytest.raises(ZeroDivisionError):
+        patch.setattr(embedding, "finish", lambda _: 1 / 0)
+        embed_files(model, inputs, "out", column="word")
+    assert content("out") == whole  # nothing was missing, so it stayed complete
+
+
 # -- losses ------------------------------------------------------------------------------------------------------------
 
 

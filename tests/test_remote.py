@@ -709,6 +709,10 @@ def test_many_files_are_embedded_from_store_to_store(store, model, tmp_path, mon
         name: (tmp_path / "out" / name).read_bytes() for name in names if "_job" not in name
     }
     store.rm("bucket/out/part-00001.parquet")
+    with monkeypatch.context() as patch, pytest.raises(ZeroDivisionError):
+        patch.setattr(embedding, "embed_part", lambda *_: 1 / 0)
+        pbos.embed_files("s3://bucket/model", "s3://bucket/*.*", url)
+    assert names_in(url) == names - {"part-00001.parquet", "_SUCCESS"}  # not complete
     again = pbos.embed_files("s3://bucket/model", "s3://bucket/*.*", url)
     assert (again.parts, again.kept) == (1, here.parts - 1)
     with pytest.raises(InputError, match=f"{url} has vectors of another job .not the same model"):

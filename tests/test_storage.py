@@ -57,6 +57,18 @@ def test_round_trip(dtype, preset, tmp_path):
         assert (tmp_path / "m" / name).read_bytes() == (tmp_path / "m2" / name).read_bytes()
 
 
+@pytest.mark.parametrize("value", [np.nan, [np.inf], {"x": -np.inf}, {1, 2}, "\ud800", np.float32(1)])
+def test_info_that_json_cannot_have_is_not_saved(model, folder, value):
+    """Python's own JSON would have NaN, which no other reader takes."""
+    before = {file.name: file.read_bytes() for file in folder.iterdir()}
+    other = pbos.load(folder)
+    other.info["made"] = value
+    with pytest.raises(ModelError, match=r"cannot save to .*: info has to be plain data, as in JSON \("):
+        other.save(folder)
+    assert {file.name: file.read_bytes() for file in folder.iterdir()} == before
+    assert [path.name for path in folder.parent.iterdir()] == [folder.name]
+
+
 def test_the_file_is_what_the_safetensors_library_reads(folder):
     tensors = load_file(folder / "model.safetensors")
     mapped, _ = storage.load_folder(folder)

@@ -37,6 +37,8 @@ DISK_IS_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 def check_target(path: PathLike) -> None:
     """Raise an error if no file can be written at a path, before any work is done for it."""
+    if suffix_of(path) == ".zst":
+        zstandard()
     if is_remote(path):
         from pbos import remote
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import gc
 import logging
+import signal
+import sys
+import tempfile
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -11,11 +14,11 @@ from functools import partial
 from typing import Any, TypeVar
 
 from pbos import __version__
-from pbos.errors import ClusterError, MissingExtraError, PbosError
+from pbos.errors import ClusterError, InputError, MissingExtraError, PbosError
 
 try:
     import dask
-    from distributed import Client, KilledWorker, LocalCluster, as_completed
+    from distributed import Client, KilledWorker, LocalCluster, Security, as_completed
     from distributed.protocol.pickle import dumps, loads
     from distributed.utils import silence_logging_cmgr
 except ImportError:
@@ -27,9 +30,16 @@ RETRIES = 2  # of a part that failed; a part whose worker was lost is always run
 PATIENCE = 10  # seconds to wait for a scheduler to answer, and for its first worker
 LOCAL = {
     "threads_per_worker": 1,
-    "dashboard_address": "127.0.0.1:0",  # at any free port
+    "dashboard_address": "127.0.0.1:0",  # at any free port; nothing is shown there, as other users could see it
+    "scheduler_kwargs": {"dashboard": False},
     "silence_logs": logging.CRITICAL,
-    "preload": "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)",  # Ctrl-C is for this process only
+    "preload": __name__,  # see `dask_setup`
+}
+CONFIG = {
+    "distributed.scheduler.http.routes": [],
+    "distributed.worker.http.routes": [],
+    # Dask gives up a worker that is not back after 15 s, and waits forever when all are; a restart can take longer.
+    "distributed.deploy.lost-worker-timeout": "1h",
 }
 
 
@@ -132,6 +142,12 @@ def attempt(function: bytes, item: bytes) -> Any:
         return error
 
 
+def check(scheduler: Any) -> None:
+    """Raise InputError if this is neither an address nor Dask's client."""
+    if not (isinstance(scheduler, (str, Client)) and scheduler != ""):
+        raise InputError(f'scheduler must be an address, "local" or a Dask client, got {scheduler!r}')
+
+
 @contextmanager
 def connect(scheduler: str | Any) -> Iterator[Workers]:
     """Connect to a cluster.
@@ -152,18 +168,45 @@ def connect(scheduler: str | Any) -> Iterator[Workers]:
 
 @contextmanager
 def started(**options: Any) -> Iterator[Any]:
-    """Start workers on this machine for the time being; yield Dask's client."""
-    # Dask gives up a worker that is not back after 15 s, and waits forever when all are; a restart can take longer.
-    patience = dask.config.set({"distributed.deploy.lost-worker-timeout": "1h"})
-    with patience, LocalCluster(**LOCAL, **options) as cluster, Client(cluster) as client:
+    """Start workers on this machine for the time being; yield Dask's client.
+
+    All users of the machine can connect to them, but only these processes have the credentials.
+    """
+    try:
+        security = Security.temporary()
+    except ImportError:  # it needs cryptography
+        raise MissingExtraError("a cluster on this machine", "dask") from None
+    with (
+        scratch_folder() as scratch,
+        dask.config.set({**CONFIG, "temporary-directory": scratch}),
+        LocalCluster(**LOCAL, security=security, **options) as cluster,
+        Client(cluster) as client,
+    ):
         yield client
+
+
+@contextmanager
+def scratch_folder() -> Iterator[str]:
+    """Yield a folder for Dask in which no other user can write: while it is there, Python imports from it first."""
+    with tempfile.TemporaryDirectory(prefix="pbos-", ignore_cleanup_errors=True) as folder:
+        try:
+            yield folder
+        finally:  # Dask does so itself, unless it is interrupted; later anybody can make a folder of this name
+            sys.path[:] = [place for place in sys.path if not place.startswith(folder)]
+
+
+def dask_setup(worker: Any) -> None:
+    """Leave Ctrl-C to the process that has started the workers; Dask calls this in each of them."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def answering(scheduler: str) -> Any:
     """Return Dask's client of a scheduler; raise ClusterError if it does not answer."""
     try:
         return Client(scheduler, timeout=PATIENCE)
-    except (OSError, TimeoutError, ValueError) as error:
-        reason = str(error)
+    except (OSError, TimeoutError, TypeError, ValueError) as error:
+        reason = str(error).partition(". ")[0]
     gc.collect()  # ends what is left of the client now; while another one is being started this would hang
-    raise ClusterError(f"no Dask scheduler answers at {scheduler} ({reason}); start one, or use local")
+    encrypted = scheduler.startswith("tls:")
+    advice = "check distributed.comm.tls in Dask's configuration" if encrypted else "start one, or use local"
+    raise ClusterError(f"no Dask scheduler answers at {scheduler} ({reason}); {advice}")

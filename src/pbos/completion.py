@@ -13,7 +13,7 @@ from pbos.counts import WordCounts
 from pbos.errors import InputError, share, warn
 from pbos.model import Model, load
 from pbos.text import as_words
-from pbos.training import read_vectors, train
+from pbos.training import check_arguments, read_vectors, train
 from pbos.vectors import WordVectors
 
 COMPARED = 1000  # words, to find out whether a model belongs to the vectors
@@ -53,19 +53,16 @@ def complete(
     >>> table.words
     ['high', 'higher', 'low', 'lower', 'lowest']
     """
-    if min_confidence is not None:
-        share("min_confidence", min_confidence)
-    for name, value in {"counts": counts, "limit": limit, **training}.items():
-        if model is not None and value is not None:
-            raise InputError(f"{name} is for training; leave it out, or leave out the model to train one")
-    if model is not None and not isinstance(model, Model):
-        model = load(model)
-    given = read_vectors(vectors, None, progress)
+    training |= {"limit": limit}
+    check_completion(model, min_confidence, counts, threads, **training)
     listed = as_words(words)
     if "" in listed:
         raise InputError(f"word {listed.index('')} is an empty string; drop it")
+    if model is not None and not isinstance(model, Model):
+        model = load(model)
+    given = read_vectors(vectors, None, progress)
     if model is None:
-        model = train(given, counts, limit=limit, threads=threads, progress=progress, **training)
+        model = train(given, counts, threads=threads, progress=progress, **training)
     else:
         warn_if_unrelated(model, given)
     table = model.with_targets(given)
@@ -79,6 +76,22 @@ def complete(
         keep[asked] = model.confidence([new[at] for at in asked]) >= min_confidence
     kept = np.flatnonzero(keep)
     return WordVectors([*given.words, *(new[at] for at in kept)], np.concatenate([given.vectors, rows[kept]]))
+
+
+def check_completion(
+    model: Any, min_confidence: float | None, counts: Any = None, threads: int | None = None, **training: Any
+) -> None:
+    """Raise an error about an argument of `complete` that cannot be used, before any work is done."""
+    if min_confidence is not None:
+        share("min_confidence", min_confidence)
+    if model is None:
+        has_confidence = check_arguments(threads=threads, **training).recipe.confidence
+        if min_confidence is not None and not has_confidence:
+            raise InputError("min_confidence needs a model that has a confidence; train it with confidence=True")
+        return
+    for name, value in {"counts": counts, **training}.items():
+        if value is not None:
+            raise InputError(f"{name} is for training; leave it out, or leave out the model to train one")
 
 
 def usual_length(given: WordVectors) -> float:

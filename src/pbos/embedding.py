@@ -28,6 +28,7 @@ from pbos.files import (
     names_in,
     open_bytes,
     public_name,
+    remove_file,
     size_of,
 )
 from pbos.model import Model, place_of
@@ -116,9 +117,9 @@ def embed_files(
         with pool_of(scheduler, threads) as pool:
             found = pool.map("list-parts", partial(parts_of, embedder, rows=ROWS, size=BYTES), files)
             parts = list(enumerate(itertools.chain.from_iterable(found)))
-            begin(folder, job)
             there = names_in(folder)
             left = [(number, part) for number, part in parts if name_of(number) not in there]
+            begin(folder, job, is_complete=not left)
             if scheduler is None:
                 embedder = replace(embedder, threads=max(1, pool.size // max(1, len(left))))
             with progress_bar("embedding", len(parts), progress) as go:
@@ -187,10 +188,12 @@ def check_folder(folder: str, job: dict[str, Any]) -> None:
             )
 
 
-def begin(folder: str, job: dict[str, Any]) -> None:
-    """Make the folder of a job."""
+def begin(folder: str, job: dict[str, Any], is_complete: bool) -> None:
+    """Make the folder of a job; as long as a part is missing, readers must not take it for complete."""
     if not is_remote(folder):
         Path(folder).mkdir(exist_ok=True)
+    if not is_complete:
+        remove_file(f"{folder}/{SUCCESS}")
     with write_whole(f"{folder}/{JOB}") as stream:
         stream.write(json.dumps(job, indent=1).encode() + b"\n")
 

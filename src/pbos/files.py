@@ -170,6 +170,16 @@ def names_in(path: PathLike) -> set[str]:
     return {entry.name for entry in local(path).iterdir()} if local(path).is_dir() else set()
 
 
+def remove_file(path: PathLike) -> None:
+    """Remove a file, if there is one."""
+    if is_remote(path):
+        from pbos import remote
+
+        remote.remove(path)
+    else:
+        local(path).unlink(missing_ok=True)
+
+
 # Reading --------------------------------------------------------------------------------------------------------------
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
+import itertools
 import os
 import tempfile
 from collections.abc import Iterator
@@ -24,11 +24,10 @@ from pbos.errors import InputError, whole_number
 from pbos.files import absolute, is_remote, local, real
 from pbos.model import Model
 from pbos.planning import memory_size
-from pbos.pools import Pool, pool_of
+from pbos.pools import Pool, check_scheduler, pool_of
 from pbos.readonly import locked
-from pbos.settings import DTYPES, Preset, check_choice
-from pbos.storage import check_writable
-from pbos.training import train
+from pbos.threads import thread_count
+from pbos.training import check_arguments, check_info, train
 from pbos.vectors import WordVectors
 from pbos.vectors.formats import choose_format
 
@@ -77,8 +76,8 @@ def count(
     >>> list(count(["The cat saw the dog.", "The end"]))[:2]
     [('the', 3.0), ('cat', 1.0)]
     """
-    min_count = whole_number("min_count", min_count, 1)
-    most = memory_size(memory)
+    min_count, most = whole_number("min_count", min_count, 1), memory_size(memory)
+    check_counting(window, threads, scheduler)
     kept = cooccurrences
     if kept is None and output is not None:
         kept = f"{Path(output).name if is_remote(output) else os.fspath(output)}.words"
@@ -88,6 +87,7 @@ def count(
     if output is not None and not is_remote(output) and local(output).is_dir():
         raise InputError(f"{output} is a folder, not a file to write counts to")
     check_name(output or "")
+    check_apart(output, kept, kept and f"{kept}.parts")
     with folder_for(kept) as folder:
         source = source_of(text, column)
         counting = counting_of(source, pretokenized, lowercase, window if cooccurrences else None)
@@ -162,7 +162,8 @@ def learn(
             they share. Without `output`, training is done here.
         seed: Determines how frequent words are thinned out, and random numbers.
         progress: Show progress bars; None for "if stderr is a terminal".
-        **training: Other arguments of `train`, such as `max_vectors`.
+        **training: Other arguments of `train`, such as `max_vectors` or `info`, which cannot have the name "learning":
+            there pbos puts how the words were counted.
 
     >>> sentences = ["the cat sat on the mat", "a dog sat on a log", "the dog saw the cat"] * 50
     >>> model = learn(sentences, dims=4)
@@ -170,15 +171,22 @@ def learn(
     (4,)
     """
     dims, min_count = whole_number("dims", dims, 1), whole_number("min_count", min_count, 1)
-    max_words, seed = whole_number("max_words", max_words, 1), whole_number("seed", seed, 0)
-    if seed >= 2**63:
-        raise InputError(f"seed can be at most 2**63 - 1, got {seed}")
-    most = memory_size(memory)
-    check_training(vectors, dtype, training)
-    check_places(vectors, counts, cooccurrences and absolute(cooccurrences))
-    check_name(counts or "")
+    max_words, most = whole_number("max_words", max_words, 1), memory_size(memory)
+    check_counting(window, threads, scheduler)
+    options: dict[str, Any] = {"dtype": dtype, "keep_targets": keep_targets, "seed": seed, **training}
+    options |= {"threads": threads, "progress": progress}
     if output is not None:
-        check_writable(output)
+        options |= {"output": output, "memory": most, "scheduler": scheduler}
+    checked = check_arguments(**options)
+    if (seed := checked.seed) >= 2**63:
+        raise InputError(f"seed can be at most 2**63 - 1, got {seed}")
+    info = options.pop("info", None) or {}
+    check_info(info, "learning")
+    if vectors is not None:
+        choose_format(vectors)
+    check_name(counts or "")
+    check_places(vectors, counts, cooccurrences and absolute(cooccurrences))
+    check_apart(vectors, counts, cooccurrences, cooccurrences and f"{cooccurrences}.parts", output, checked.parts)
     if isinstance(text, (str, PathLike)) and not is_remote(text) and local(text).is_dir():
         text = Cooccurrences.load(text)
     with folder_for(cooccurrences) as folder:
@@ -207,11 +215,8 @@ def learn(
         table.write(vectors, progress=progress)
     if counts is not None:
         frequencies.write(counts)
-    options: dict[str, Any] = {"threads": threads, "seed": seed, "progress": progress, **training}
-    if output is not None:
-        options |= {"output": output, "memory": most, "scheduler": scheduler}
-    learning = {**report, "min_count": min_count, "max_words": max_words}
-    return train(table, frequencies, dtype=dtype, keep_targets=keep_targets, info={"learning": learning}, **options)
+    report |= {"min_count": min_count, "max_words": max_words}
+    return train(table, frequencies, info={**info, "learning": report}, **options)
 
 
 @contextmanager
@@ -238,23 +243,26 @@ def check_places(*paths: str | PathLike[str] | None) -> None:
             check_target(path)
 
 
-def check_training(vectors: str | PathLike[str] | None, dtype: str, training: dict[str, Any]) -> None:
-    """Raise InputError about options that are used only after counting."""
-    if vectors is not None:
-        choose_format(vectors, None)
-    check_choice("dtype", dtype, DTYPES)
-    others = inspect.signature(train).parameters
-    settings = {name: value for name, value in training.items() if name not in others}
-    Preset.named(training.get("preset", "default"), settings, others=others)
+def check_apart(*paths: str | PathLike[str] | None) -> None:
+    """Raise InputError if two files or folders to write are the same, or one is in the other."""
+    given = [(path, real(path)) for path in paths if path is not None and not is_remote(path)]
+    for (one, place), (other, outer) in itertools.permutations(given, 2):
+        if outer in (place, *place.parents):
+            raise InputError(f"{one} and {other} cannot both be written; choose places that are not in each other")
+
+
+def check_counting(window: int, threads: int | None, scheduler: Any) -> None:
+    """Raise an error about an argument of `count` and `learn` that cannot be used."""
+    if whole_number("window", window, 1) > MAX_WINDOW:
+        raise InputError(f"window can be at most {MAX_WINDOW}, got {window}")
+    thread_count(threads)
+    check_scheduler(scheduler)
 
 
 def counting_of(source: Source, pretokenized: bool, lowercase: bool, window: int | None, seed: int = 0) -> Counting:
     """Return how to count a text; only its words if there is no window."""
-    window = 0 if window is None else whole_number("window", window, 1)
-    if window > MAX_WINDOW:
-        raise InputError(f"window can be at most {MAX_WINDOW}, got {window}")
     cut = "tokens" if source.tokens else "spaces" if pretokenized else "words"
-    return Counting(cut, bool(lowercase), window, seed=seed)
+    return Counting(cut, bool(lowercase), window or 0, seed=seed)
 
 
 def counted(

@@ -80,10 +80,19 @@ class Threads:
 @contextmanager
 def pool_of(scheduler: str | Any = None, threads: int | None = None, memory: int | None = None) -> Iterator[Pool]:
     """Open a pool: the threads of this process if `scheduler` is None, otherwise as for `pbos.cluster.connect`."""
+    check_scheduler(scheduler)
     if scheduler is None:
         yield Threads(threads, memory)
         return
-    from pbos.cluster import connect  # here, because it is an extra
+    from pbos.cluster import connect
 
     with connect(scheduler) as workers:
         yield workers
+
+
+def check_scheduler(scheduler: Any) -> None:
+    """Raise an error if this is no scheduler, or if the extra for it is missing."""
+    if scheduler is not None:
+        from pbos.cluster import check  # here, because it is an extra
+
+        check(scheduler)

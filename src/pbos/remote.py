@@ -227,6 +227,12 @@ def check_writable(path: PathLike) -> None:
             system.rm_file(probe)
 
 
+def remove(path: PathLike) -> None:
+    """Remove a file, if there is one."""
+    with suppress(FileNotFoundError), found(path) as (system, place):
+        system.rm_file(place)
+
+
 @contextmanager
 def uploaded(path: PathLike, last: str = "") -> Iterator[Path]:
     """Yield the path of a local file or folder to make; it is uploaded when the block is done.

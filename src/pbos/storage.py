@@ -122,12 +122,21 @@ def new_folder(
 
         def describe(config: dict[str, Any], card: str) -> None:
             header = write_checksums(temporary / TENSORS, tensors)
-            content = json.loads(json.dumps({"format": "pbos", "format_version": FORMAT_VERSION, **config}))
+            try:
+                content = plain({"format": "pbos", "format_version": FORMAT_VERSION, **config})
+            except (TypeError, ValueError, RecursionError) as error:
+                raise ModelError(f"cannot save to {path}: info has to be plain data, as in JSON ({error})") from None
             content[CHECKSUM] = checksum(content, header)
             (temporary / CONFIG).write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
             (temporary / CARD).write_text(card, encoding="utf-8")
 
         yield tensors, describe
+
+
+def plain(data: dict[str, Any]) -> dict[str, Any]:
+    """Return data as JSON has it; raise TypeError, ValueError or RecursionError if it cannot have it, such as NaN."""
+    text = json.dumps(data, ensure_ascii=False, allow_nan=False).encode()  # which refuses lone surrogates
+    return dict(json.loads(text))
 
 
 def new_tensors(file: Path, shapes: dict[str, tuple[Any, tuple[int, ...]]]) -> Tensors:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from numbers import Real
@@ -28,20 +29,20 @@ from pbos.kernels import columns
 from pbos.kernels.sgd import NO_NORM
 from pbos.model import Model
 from pbos.planning import Plan, memory_size
-from pbos.pools import pool_of
+from pbos.pools import check_scheduler, pool_of
 from pbos.progress import progress as progress_bar
 from pbos.reading import resolved
 from pbos.readonly import locked, owned, read_only
 from pbos.settings import DTYPES, Preset, Settings, check_choice
 from pbos.solvers import NONE
-from pbos.storage import check_writable, index_of, index_tensors, new_folder, target_of
+from pbos.storage import check_writable, index_of, index_tensors, new_folder, plain, target_of
 from pbos.subword_vectors import SubwordVectors
 from pbos.subwords import Subwords
 from pbos.text import Codes, encode, normalize, pack_strings
-from pbos.threads import one_blas_thread
+from pbos.threads import one_blas_thread, thread_count
 from pbos.tuning import SEARCH_DIMS, Run
 from pbos.vectors import WordVectors
-from pbos.workspace import Workspace, workspace
+from pbos.workspace import Workspace, check_folder, workspace
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -92,8 +93,9 @@ def train(
         scheduler: A Dask cluster to work on (extra `dask`): the address of its scheduler, "local" for processes on this
             machine, or Dask's client; needs `output`.
         parts: The folder of these files, which all workers must share; by default OUTPUT.parts. A call that was
-            interrupted goes on from there if it is repeated. It is removed when the model is complete.
-        info: More about the model, as plain data, for `model.info`.
+            interrupted goes on from there if it is repeated. It is removed when the model is complete. Needs `memory`
+            or `scheduler`.
+        info: More about the model, as plain data, for `model.info`; without the name "training", which is for pbos.
         threads: The number of threads; None for one per core.
         device: Where to solve the ridge regression: "cuda", "cuda:1" or another PyTorch device (extra `torch`). Falls
             back to the CPU if it is not available. The vectors are as good as the CPU's, but not identical.
@@ -105,21 +107,30 @@ def train(
     >>> print(model["higher"].round(1), model.embed("higher", exact=True))  # a mix; as given
     [0.8 0.6] [1. 1.]
     """
-    recipe = Preset.named(preset, settings, others=inspect.signature(train).parameters)
-    seed, limit = whole_number("seed", seed, 0), None if limit is None else whole_number("limit", limit, 1)
-    check_choice("dtype", dtype, DTYPES)
-    check_info(info)
-    most, target_device = None if memory is None else memory_size(memory), solver_device(device, recipe)
-    if output is None and (most is not None or scheduler is not None):
-        raise InputError(f"{'memory' if scheduler is None else 'scheduler'} needs the folder of the model; pass output")
-    if output is not None:
-        check_writable(output)
-    given = read_vectors(vectors, limit, progress, scratch=None if most is None else parts_of(output, parts).parent)
+    checked = check_arguments(
+        preset=preset,
+        limit=limit,
+        heldout=heldout,
+        dtype=dtype,
+        output=output,
+        memory=memory,
+        scheduler=scheduler,
+        parts=parts,
+        info=info,
+        threads=threads,
+        device=device,
+        seed=seed,
+        **settings,
+    )
+    recipe, seed, most, folder = checked.recipe, checked.seed, checked.memory, checked.parts
+    target_device = solver_device(device)
+    known = None if counts is None else WordCounts.of(counts)
+    given = read_vectors(vectors, limit, progress, scratch=folder and folder.parent if most is not None else None)
     if not len(given):
         raise InputError("there are no words to train on; pass the vectors of at least one word")
     recipe = resolved(recipe, given.words)
     words, rows = unique_words(given, recipe)
-    table = WordCounts.from_ranks(words) if counts is None else WordCounts.of(counts).normalized(recipe.normalization)
+    table = WordCounts.from_ranks(words) if known is None else known.normalized(recipe.normalization)
     warn_if_unrelated(table, words)
     examples = Examples(words, given.vectors, rows, table, held_out_rows(len(words), heldout, seed))
     if keep_targets is None:
@@ -128,7 +139,8 @@ def train(
     if plan is not None:
         plan.check()
     facts: dict[str, Any] = {"preset": preset, **asdict(recipe), "training": {"seed": seed}, **(info or {})}
-    folder = parts_of(output, parts) if scheduler is not None or (plan is not None and plan.spills) else None
+    if scheduler is None and not (plan is not None and plan.spills):
+        folder = None
 
     def describe() -> dict[str, Any]:
         job = {"version": __version__, "preset": asdict(recipe), "seed": seed, "device": str(target_device)}
@@ -147,6 +159,58 @@ def train(
     return Model.load(output)
 
 
+class Checked(NamedTuple):
+    """What `check_arguments` has found out."""
+
+    recipe: Preset
+    seed: int
+    memory: int | None
+    parts: Path | None  # the folder for parts, which may be needed
+
+
+def check_arguments(
+    *,
+    preset: str = "default",
+    limit: int | None = None,
+    heldout: float = 0.0,
+    keep_targets: bool | None = None,
+    dtype: str = "float32",
+    output: str | PathLike[str] | None = None,
+    memory: int | str | None = None,
+    scheduler: Any = None,
+    parts: str | PathLike[str] | None = None,
+    info: Mapping[str, Any] | None = None,
+    threads: int | None = None,
+    device: str | None = None,
+    seed: int = 0,
+    progress: bool | None = None,
+    **settings: Any,
+) -> Checked:
+    """Raise an error about an argument of `train` that cannot be used; called before any work is done, also for it."""
+    recipe = Preset.named(preset, settings, others=inspect.signature(train).parameters)
+    if limit is not None:
+        whole_number("limit", limit, 1)
+    check_share(heldout)
+    check_choice("dtype", dtype, DTYPES)
+    check_info(info)
+    check_device(device, recipe)
+    check_scheduler(scheduler)
+    thread_count(threads)
+    needing_output = {"memory": memory, "scheduler": scheduler, "parts": parts}
+    if output is None and (needing := [name for name, value in needing_output.items() if value is not None]):
+        raise InputError(f"{needing[-1]} needs the folder of the model; pass output")
+    has_parts = memory is not None or scheduler is not None
+    if parts is not None and not has_parts:
+        raise InputError("parts is a folder for what memory or scheduler needs; pass one of them, or leave it out")
+    most = None if memory is None else memory_size(memory)
+    if output is not None:
+        check_writable(output)
+    folder = parts_of(output, parts) if output is not None and has_parts else None
+    if folder is not None:
+        check_folder(folder)
+    return Checked(recipe, whole_number("seed", seed, 0), most, folder)
+
+
 def plan_of(
     given: WordVectors, preset: str, settings: Mapping[str, Any], threads: int | None, memory: int | str | None
 ) -> Plan:
@@ -155,7 +219,7 @@ def plan_of(
     return Plan.of(given.words, given.dims, recipe, threads, None if memory is None else memory_size(memory))
 
 
-def parts_of(output: str | PathLike[str] | None, parts: str | PathLike[str] | None) -> Path:
+def parts_of(output: str | PathLike[str], parts: str | PathLike[str] | None) -> Path:
     """Return the folder for parts of a job: next to the output, or here if that is remote."""
     target = str(output).rstrip("/")
     if parts is None:
@@ -265,25 +329,37 @@ def stored(vectors: FloatMatrix, dtype: str, recipe: Preset) -> tuple[SubwordVec
 # -- inputs ------------------------------------------------------------------------------------------------------------
 
 
-def solver_device(device: str | None, recipe: Preset) -> Any:
+def check_device(device: str | None, recipe: Preset) -> None:
+    """Raise InputError if there can be no device of this name, or the solver uses none."""
+    if device is not None and not re.fullmatch(r"(cpu|cuda|mps|xpu)(:\d+)?", str(device)):
+        raise InputError(f'unknown device {device!r}; choose cpu, cuda, mps or xpu, or one of several, as in "cuda:1"')
+    if device not in (None, "cpu") and recipe.solver == "sgd":
+        raise InputError(f'device {device!r} needs solver="ridge": SGD takes one word after the other')
+
+
+def solver_device(device: str | None) -> Any:
     """Return the PyTorch device to solve on; None for the CPU."""
     if device is None or device == "cpu":
         return None
-    if recipe.solver == "sgd":
-        raise InputError(f'device {device!r} needs solver="ridge": SGD takes one word after the other')
     from pbos import gpu  # here, because importing PyTorch is slow
 
     return gpu.find_device(device)
 
 
-def check_info(info: Mapping[str, Any] | None) -> None:
-    """Raise InputError if no model can be saved with this, before the time for training is spent."""
+def check_info(info: Mapping[str, Any] | None, own: str = "training") -> None:
+    """Raise InputError if no model can be saved with this, or if it has the name of a report of pbos's own."""
     try:
-        json.dumps({**(info or {})}, ensure_ascii=False).encode()
-    except (TypeError, ValueError) as error:
+        plain({**(info or {})})
+    except (TypeError, ValueError, RecursionError) as error:
         raise InputError(f"info must be a mapping of names to plain data, as in JSON: {error}") from None
-    if info and "training" in info:
-        raise InputError('info has the name "training", under which pbos puts its own report; choose another')
+    if info and own in info:
+        raise InputError(f'info has the name "{own}", under which pbos puts its own report; choose another')
+
+
+def check_share(heldout: float) -> None:
+    """Raise InputError if this is no share of words to hold out."""
+    if not (isinstance(heldout, Real) and 0 <= heldout < 1):
+        raise InputError(f"heldout must be at least 0 and below 1, got {heldout}")
 
 
 def read_vectors(vectors: Any, limit: int | None, progress: bool | None, scratch: Path | None = None) -> WordVectors:
@@ -322,8 +398,6 @@ def warn_if_unrelated(table: WordCounts, words: list[str]) -> None:
 
 def held_out_rows(n_words: int, share: float, seed: int) -> npt.NDArray[np.int64]:
     """Return the positions of the words to hold out, in ascending order."""
-    if isinstance(share, bool) or not isinstance(share, Real) or not 0 <= share < 1:
-        raise InputError(f"heldout must be at least 0 and below 1, got {share}")
     size = round(share * n_words)
     if size == n_words:
         raise InputError(f"holding out {share} of {n_words} words would leave none to train on")

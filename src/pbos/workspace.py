@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -144,9 +145,7 @@ def workspace(folder: Path | None, describe: Callable[[], dict[str, Any]]) -> It
         yield Workspace()
         return
     sweep(folder.parent, folder.name)
-    names = names_in(folder) - {LOCK}
-    if JOB not in names and not all(map(HIDDEN.fullmatch, names)):  # killed before there was a job
-        raise InputError(f"{folder} has other content than the parts of a job; choose another folder for the parts")
+    check_folder(folder)
     place = real(folder)
     with lock(place, f"another process works in {folder}; wait for it, or stop it") as handle:
         check_owner(folder, handle)
@@ -160,6 +159,17 @@ def workspace(folder: Path | None, describe: Callable[[], dict[str, Any]]) -> It
         remove(place)
         if folder.is_symlink():
             folder.unlink()
+
+
+def check_folder(folder: Path) -> None:
+    """Raise InputError if a folder cannot be the workspace of a job."""
+    if not (folder.is_dir() or os.access(folder.parent, os.W_OK)):
+        raise InputError(f"cannot keep parts in {folder}: no permission to write in {folder.parent}")
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder} is a file; choose a folder for the parts")
+    names = names_in(folder) - {LOCK}
+    if JOB not in names and not all(map(HIDDEN.fullmatch, names)):  # killed before there was a job
+        raise InputError(f"{folder} has other content than the parts of a job; choose another folder for the parts")
 
 
 class Slices:

@@ -93,14 +93,27 @@ def train(
       pbos train GoogleNews.bin --memory 8G --dtype float16 -o my-model
       pbos train GoogleNews.bin --scheduler tcp://10.0.0.1:8786 -o /shared/my-model
     """
-    from pbos.training import parts_of, plan_of, read_vectors
+    from pbos.training import check_arguments, parts_of, plan_of, read_vectors
     from pbos.workspace import JOB
 
     if json and not plan:
         raise InputError("--json writes the plan; give --plan too, or leave it out")
+    options: dict[str, Any] = {
+        "preset": preset,
+        "limit": limit,
+        "heldout": heldout,
+        "keep_targets": keep_targets,
+        "dtype": dtype,
+        "threads": threads,
+        "device": device,
+        "seed": seed,
+        **settings,
+    }
     if not plan:
-        goes_on = (memory is not None or scheduler is not None) and (parts_of(output, parts) / JOB).exists()
-        check_output(output, replace=force or goes_on)
+        options |= {"output": output, "memory": memory, "scheduler": scheduler, "parts": parts}
+    checked = check_arguments(**options)
+    if not plan:
+        check_output(output, replace=force or (checked.parts is not None and (checked.parts / JOB).exists()))
     source: Any = vectors
     if plan or memory is not None:
         source = read_vectors(vectors, limit, None, None if memory is None else parts_of(output, parts).parent)
@@ -112,23 +125,7 @@ def train(
             (write if plan else note)(f"{name}: {value}")
         if plan:
             return
-    model = pbos.train(
-        source,
-        counts,
-        preset=preset,
-        limit=limit,
-        heldout=heldout,
-        keep_targets=keep_targets,
-        dtype=dtype,
-        output=output,
-        memory=memory,
-        scheduler=scheduler,
-        parts=parts,
-        threads=threads,
-        device=device,
-        seed=seed,
-        **settings,
-    )
+    model = pbos.train(source, counts, **options)
     note_saved(model, output)
     training = model.info["training"]
     if "heldout_cosine" in training:
@@ -266,8 +263,11 @@ def complete(
       pbos complete vectors.vec corpus.txt.gz --text --min-count 10 -o completed.safetensors
       pbos complete vectors.vec words.txt -m my-model -o completed.npz
     """
+    from pbos.completion import check_completion
+
     format = choose_format(output, format)  # training takes a while: find out first whether the table can be written
     check_target(output)
+    check_completion(model, min_confidence, threads=threads, limit=limit)
     check_column(column, None if text else words)
     listed = words_of_text(words, min_count) if text else list(words_from(None, words, column))
     if not listed:
