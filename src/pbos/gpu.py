@@ -152,7 +152,7 @@ def conjugate_gradients(
     ratio = torch.zeros_like(scaled)
     while True:
         iteration, now = len(sums) - 1, sums[-1]
-        above, bound = (sums[iteration // 2] - now) / 4, left / lam
+        above, bound = (sums[iteration // 2] - now) / 3, left / lam
         enough = iteration >= LEAST_ITERATIONS and above <= tolerance * now and bound <= LOOSE * tolerance * now
         if enough or iteration == max_iterations:
             return iteration, (now, above, bound)

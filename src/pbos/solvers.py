@@ -245,7 +245,7 @@ class Ridge:
         vectors, parts = filled(work, shape, slices, compute, "solve-dimensions", pool, memory, on_slice)
         least, above, bound = (np.concatenate([part[kind] for part in parts]).sum() for kind in FACTS)
         iterations = max(part["iterations"] for part in parts)
-        if bound > 2 * LOOSE * max(tolerance, TOLERANCE) * least:
+        if stop[1] and bound > 2 * LOOSE * max(tolerance, TOLERANCE) * least:  # otherwise the probe has warned
             warn(
                 f"with lam {lam:g}, the solver is perhaps {bound / least:.0%} above the minimum after {iterations} "
                 "iterations; use a larger lam"

@@ -358,7 +358,7 @@ def check_info(info: Mapping[str, Any] | None, own: str = "training") -> None:
 
 def check_share(heldout: float) -> None:
     """Raise InputError if this is no share of words to hold out."""
-    if not (isinstance(heldout, Real) and 0 <= heldout < 1):
+    if isinstance(heldout, bool) or not (isinstance(heldout, Real) and 0 <= heldout < 1):
         raise InputError(f"heldout must be at least 0 and below 1, got {heldout}")
 
 
