@@ -144,9 +144,9 @@ def workspace(folder: Path | None, describe: Callable[[], dict[str, Any]]) -> It
     if folder is None:
         yield Workspace()
         return
-    sweep(folder.parent, folder.name)
     check_folder(folder)
     place = real(folder)
+    sweep(place.parent, place.name)
     with lock(place, f"another process works in {folder}; wait for it, or stop it") as handle:
         check_owner(folder, handle)
         job = json.dumps(describe(), indent=2)
