@@ -1,8 +1,13 @@
 """The tiers of the tests, and fixtures for all of them."""
 
+import surroundings  # noqa: F401  # before those that read the environment
+
+# isort: split
+
 import atexit
 import gc
 import os
+import signal
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -160,6 +165,12 @@ def client():
     with pytest.MonkeyPatch.context() as patch, cluster.started(n_workers=2) as client:
         patch.setattr(cluster, "PATIENCE", 300)  # tests kill all workers, and a busy machine is slow to start others
         yield client
+
+
+@pytest.fixture(autouse=True)
+def ctrl_c():
+    """Begin with the usual handler of SIGINT: it may be ignored, and commands leave it so, as they end processes."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture

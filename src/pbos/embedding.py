@@ -29,6 +29,7 @@ from pbos.files import (
     open_bytes,
     size_of,
 )
+from pbos.interrupts import interruptible
 from pbos.model import Model, place_of
 from pbos.pools import pool_of
 from pbos.progress import progress as progress_bar
@@ -52,6 +53,7 @@ class Part(NamedTuple):
     end: int | None = None
 
 
+@interruptible
 def embed_files(
     model: Model | str | PathLike[str] | None,
     sources: str | PathLike[str] | Iterable[str | PathLike[str]],
