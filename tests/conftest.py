@@ -1,8 +1,13 @@
 """The tiers of the tests, and fixtures for all of them."""
 
+import surroundings  # noqa: F401  # before those that read the environment
+
+# isort: split
+
 import atexit
 import gc
 import os
+import signal
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -165,6 +170,12 @@ def client():
         credentials = {"ca-file": own["ca_file"], "client.key": own["key"], "client.cert": own["cert"]}
         with dask.config.set({f"distributed.comm.tls.{name}": value for name, value in credentials.items()}):
             yield client
+
+
+@pytest.fixture(autouse=True)
+def ctrl_c():
+    """Begin with the usual handler of SIGINT: it may be ignored, and commands leave it so, as they end processes."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture

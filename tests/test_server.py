@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 import zipfile
 from pathlib import Path
 
@@ -867,6 +868,27 @@ def test_serve_prints_its_address_and_stops_cleanly():
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (0, "")
     assert err == "pbos: stopped\n"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="sends signals")
+def test_a_server_in_the_background_ignores_ctrl_c():
+    """A shell ignores it for a job that a script starts with &; `kill` stops the server."""
+    import httpx
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    process = serve("--port", 0)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        url = process.stdout.readline().split()[0]
+        assert httpx.get(f"{url}/health", timeout=60).json()["status"] == "ok"
+        process.send_signal(signal.SIGINT)
+        for _ in range(5):  # a server looks ten times a second whether it should stop
+            time.sleep(0.1)
+            assert httpx.get(f"{url}/health", timeout=60).json()["status"] == "ok"
+    finally:
+        process.send_signal(signal.SIGTERM)
+        ended = *process.communicate(timeout=60), process.returncode
+    assert ended == ("", "", -signal.SIGTERM)
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="no curl")

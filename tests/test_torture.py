@@ -14,7 +14,8 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
 CRASHES = """
 from torture import crashes
-cases = {"kills": 12, "failures": 8, "full_disks": 4, "resumed": 2, "interrupts": 8, "writers": 2, "interpreters": 2}
+cases = {"kills": 12, "failures": 8, "full_disks": 4, "resumed": 2, "interrupts": 8, "writers": 2}
+cases |= {"interpreters": 2, "compilers": 4}
 with crashes.bench(("train-memory", "convert", "learn", "embed-text")) as place:
     for name, number in cases.items():
         print(name, crashes.attack(name, place, 0, 1, number))

@@ -75,7 +75,7 @@ class Child:
         sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w", 1)
         os.chdir(folder)
         sys.argv = ["pbos", *arguments]
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # after the command, when there is nothing to interrupt
+        signal.signal(signal.SIGINT, lambda *_: None)  # before the command, when there is nothing to interrupt
         prepare()
         pbos.cli.main()
 

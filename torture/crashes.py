@@ -1,7 +1,7 @@
 """Kills, full disks, failing writes, Ctrl-C and closed pipes, at random moments of every command that writes.
 
 Afterwards the old output or the new one is there, whole; the same command again makes the new one, and nothing else is
-left. Commands run in forked children, except for `interpreters`.
+left. Commands run in forked children, except for `interpreters` and `compilers`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,18 @@ import numpy as np
 
 import pbos
 from pbos.planning import Plan
-from torture.children import Child, Ended, Failure, at_file_event, count_file_events, die, digest, fail_with, rounds
+from torture.children import (
+    PATIENCE,
+    Child,
+    Ended,
+    Failure,
+    at_file_event,
+    count_file_events,
+    die,
+    digest,
+    fail_with,
+    rounds,
+)
 
 STEMS, ENDS = ("high", "low", "fast", "slow", "kind", "light"), ("", "er", "est", "ly", "ness")
 WORDS = [f"{stem}{end}" for stem in STEMS for end in ENDS]
@@ -49,6 +60,7 @@ PRINTING = ("embed", "segment -n 3", "explain", "neighbors", "info", "eval data"
 INTERRUPTED = "pbos: interrupted; nothing was left half-written"
 STRIDE = 997  # a prime: going on in such steps, every operation comes once, and early and late ones in turn
 MOUNTED = 4 << 20  # bytes of a small disk
+WARM_SECONDS, COLD_SECONDS = 3, 20  # what a command takes, in a process of its own, and when it has to compile
 
 
 class Bench:
@@ -116,8 +128,11 @@ class Bench:
                 Plan.in_memory = 1 << 50  # type: ignore[assignment,method-assign]  # as if the job were large
             prepare()
 
-        command = JOBS[job][1].replace("IN", str(self.folder / "in")).replace("NEW", name)
-        return Child([*command.split(), *more], place, prepare_child)
+        return Child([*self.arguments(job, name), *more], place, prepare_child)
+
+    def arguments(self, job: str, name: str = "b") -> list[str]:
+        """Return the command line of a job."""
+        return JOBS[job][1].replace("IN", str(self.folder / "in")).replace("NEW", name).split()
 
     def finish(self, job: str, place: Path, prepare: Callable[[], Any] = lambda: None, name: str = "b") -> None:
         """Run a job that should succeed; what is left from counting a text is resumed."""
@@ -299,7 +314,11 @@ def interrupts(case: Case) -> None:
     later = threading.Timer(case.numbers.uniform(0, 0.05), interrupt_here)
     send = case.numbers.choice((interrupt_here, later.start))
     prepare = partial(at_file_event, case.some_event(), case.work, send)
-    ended = case.place.start(case.job, case.work, prepare).wait()
+    check_interrupted(case, case.place.start(case.job, case.work, prepare).wait())
+
+
+def check_interrupted(case: Case, ended: Ended) -> None:
+    """Raise Failure if Ctrl-C did not end a job with one line, or has left something."""
     lines = ended.said.splitlines()
     if ended.code and (ended.code != 130 or [line for line in lines if line == INTERRUPTED] != lines[-1:]):
         raise Failure(f"the child ended with {ended.code} and said:\n{ended.said}")
@@ -330,34 +349,66 @@ def writers(case: Case) -> None:
 
 def interpreters(case: Case) -> None:
     """Ctrl-C at any time, and readers that stop, in processes of their own."""
-    code = "import sys; from pbos.cli import main; sys.stderr.write('ready\\n'); main()"
     inputs, command = case.place.folder / "in", case.numbers.choice(PRINTING)
     arguments = command.split()
     if command in PRINTING[:4]:
         arguments += ["-m", str(inputs / "a"), "-i", str(inputs / "words")]
-    process = subprocess.Popen(
-        [sys.executable, "-c", code, *arguments],
-        cwd=case.place.emptied(),
-        env={**os.environ, "PYTHONPATH": str(Path(pbos.__file__).parents[1])},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    assert process.stdout is not None and process.stderr is not None
+    process = interpreter(arguments, case.place.emptied(), stderr=subprocess.PIPE)
+    assert process.stdout is not None
     if case.numbers.random() < 0.5:
-        process.stderr.readline()
-        time.sleep(case.numbers.uniform(0, 3))
+        time.sleep(case.numbers.uniform(0, WARM_SECONDS))
         process.send_signal(signal.SIGINT)
-        kind, allowed = "Ctrl-C", {0, 130, -signal.SIGINT}
+        kind, allowed = "Ctrl-C", {0, 130}
     else:
         if case.numbers.random() < 0.5:
             process.stdout.readline()
         process.stdout.close()
         process.stdout, kind, allowed = None, "a reader that stops", {0, 1}
-    _, err = process.communicate(timeout=120)
-    said = [line for line in err.decode().splitlines() if line != "ready"]
-    if process.returncode not in allowed or said not in ([], [INTERRUPTED]):
-        raise Failure(f"{kind}: pbos {command} ended with {process.returncode} and said:\n{err.decode()}")
+    _, said = process.communicate(timeout=PATIENCE)
+    if process.returncode not in allowed or said not in ("", f"{INTERRUPTED}\n"):
+        raise Failure(f"{kind}: pbos {command} ended with {process.returncode} and said:\n{said}")
     case.report[f"{kind}: exit code {process.returncode}"] += 1
+
+
+def compilers(case: Case) -> None:
+    """Ctrl-C at any time of jobs in processes of their own, on one core or all; each third one has to compile."""
+    case.begin()
+    has_to_compile, cores = case.turn % 3 == 0, os.sched_getaffinity(0)
+    scratch, cache = (case.place.emptied(case.place.folder / name) for name in ("scratch", "cache"))
+    settings = {"TMPDIR": str(scratch), **({"NUMBA_CACHE_DIR": str(cache)} if has_to_compile else {})}
+    os.sched_setaffinity(0, case.numbers.choice((cores, {min(cores)})))
+    process = interpreter(case.place.arguments(case.job), case.work, settings, stderr=subprocess.STDOUT)
+    os.sched_setaffinity(0, cores)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.communicate(timeout=case.numbers.uniform(0, COLD_SECONDS if has_to_compile else WARM_SECONDS))
+    process.send_signal(signal.SIGINT)
+    sent = time.monotonic()
+    said, _ = process.communicate(timeout=PATIENCE)
+    check_interrupted(case, Ended(process.returncode, said))
+    if left := names_in(scratch):
+        raise Failure(f"there are {left} among the temporary files")
+    slowest = "milliseconds from Ctrl-C to the end, at most"
+    case.report[slowest] = max(case.report[slowest], int(1000 * (time.monotonic() - sent)))
+
+
+def interpreter(arguments: list[str], folder: Path, settings: Any = None, **options: Any) -> subprocess.Popen[str]:
+    """Start a command in a process of its own, which can be interrupted when this returns."""
+    code = "import sys; from pbos.cli import main; print('ready', flush=True); main()"
+    paths = {"PYTHONPATH": str(Path(pbos.__file__).parents[1])}
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background would hand on SIG_IGN
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, *arguments],
+        cwd=folder,
+        env={**os.environ, **paths, **(settings or {})},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        text=True,
+        **options,
+    )
+    signal.signal(signal.SIGINT, before)
+    assert process.stdout is not None
+    process.stdout.readline()
+    return process
 
 
 ATTACKS: dict[str, tuple[Callable[[Case], None], int, tuple[str, ...]]] = {  # the share of the time, and the jobs
@@ -368,6 +419,7 @@ ATTACKS: dict[str, tuple[Callable[[Case], None], int, tuple[str, ...]]] = {  # t
     "interrupts": (interrupts, 2, tuple(JOBS)),
     "writers": (writers, 1, ("train", "compress", "embed-text", "convert")),
     "interpreters": (interpreters, 2, tuple(JOBS)),
+    "compilers": (compilers, 2, ("train", "learn", "complete", "embed-text")),
 }
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False  # to import typing would take longer than all of this
 if TYPE_CHECKING:
+    from typing import Any
+
     from pbos.arrays import cosines as cosines
     from pbos.completion import complete as complete
     from pbos.corpus import Cooccurrences as Cooccurrences
@@ -66,7 +66,12 @@ __all__ = sorted(_MODULES)
 def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError(f"module 'pbos' has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"pbos.{_MODULES[name]}"), name)
+    from importlib import import_module
+
+    from pbos.interrupts import Interrupts
+
+    with Interrupts():  # importing Numba takes a while
+        value = getattr(import_module(f"pbos.{_MODULES[name]}"), name)
     globals()[name] = value
     return value
 

@@ -11,6 +11,7 @@ import numpy as np
 from pbos.arrays import cosines, unit_rows
 from pbos.counts import WordCounts
 from pbos.errors import InputError, share, warn
+from pbos.interrupts import interruptible
 from pbos.model import Model, load
 from pbos.text import as_words
 from pbos.training import check_arguments, read_vectors, train
@@ -19,6 +20,7 @@ from pbos.vectors import WordVectors
 COMPARED = 1000  # words, to find out whether a model belongs to the vectors
 
 
+@interruptible
 def complete(
     vectors: WordVectors | str | PathLike[str] | tuple[Any, Any] | Mapping[str, Any] | Any,
     words: Iterable[str],

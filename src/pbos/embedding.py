@@ -31,6 +31,7 @@ from pbos.files import (
     remove_file,
     size_of,
 )
+from pbos.interrupts import interruptible
 from pbos.model import Model, place_of
 from pbos.pools import pool_of
 from pbos.progress import progress as progress_bar
@@ -54,6 +55,7 @@ class Part(NamedTuple):
     end: int | None = None
 
 
+@interruptible
 def embed_files(
     model: Model | str | PathLike[str] | None,
     sources: str | PathLike[str] | Iterable[str | PathLike[str]],

@@ -22,6 +22,7 @@ from pbos.corpus.vectors import word_vectors
 from pbos.counts import WordCounts, check_name
 from pbos.errors import InputError, whole_number
 from pbos.files import absolute, is_remote, local, real
+from pbos.interrupts import interruptible
 from pbos.model import Model
 from pbos.planning import memory_size
 from pbos.pools import Pool, check_scheduler, pool_of
@@ -34,6 +35,7 @@ from pbos.vectors.formats import choose_format
 MAX_WINDOW = 100
 
 
+@interruptible
 def count(
     text: Any,
     output: str | PathLike[str] | None = None,
@@ -105,6 +107,7 @@ def count(
     return counts
 
 
+@interruptible
 def learn(
     text: Any,
     *,

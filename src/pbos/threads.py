@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
 from pbos.errors import whole_number
+from pbos.interrupts import raise_what_waits
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -46,6 +47,7 @@ def in_threads(function: Callable[[Item], Result], items: Iterable[Item], thread
             return list(pool.map(function, items))
         except BaseException:
             stop.set()
+            pool.shutdown(wait=False, cancel_futures=True)
             raise
 
 
@@ -53,6 +55,7 @@ _here = threading.local()
 
 
 def check_interrupt() -> None:
-    """Raise KeyboardInterrupt if the call of `in_threads` that this thread works for has ended with an error."""
+    """Raise a Ctrl-C that waits, or KeyboardInterrupt if the `in_threads` that this thread works for has failed."""
+    raise_what_waits()
     if hasattr(_here, "stop") and _here.stop.is_set():
         raise KeyboardInterrupt

@@ -25,6 +25,7 @@ from pbos.evidence import with_lengths
 from pbos.files import absolute, is_remote, local, real
 from pbos.fitting import System, make_system, solve
 from pbos.index import SubwordIndex, count_subwords
+from pbos.interrupts import interruptible
 from pbos.kernels import columns
 from pbos.kernels.sgd import NO_NORM
 from pbos.model import Model
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
 LARGEST = 1e15  # of the values of given vectors: sums of squares then fit a float32
 
 
+@interruptible
 def train(
     vectors: WordVectors | str | PathLike[str] | tuple[Any, Any] | Mapping[str, Any] | Any,
     counts: WordCounts | Mapping[str, float] | str | PathLike[str] | None = None,

@@ -10,14 +10,17 @@ and of assignments to slices (which compile their error messages, too), few type
 import os
 import sys
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 from numba import njit
-from numba.core import event
+from numba.core import event, serialize
 from numba.core.caching import FunctionCache
 
 from pbos.errors import warn
+from pbos.interrupts import interruptible
+from pbos.threads import check_interrupt
 
 try:
     import fcntl
@@ -43,7 +46,14 @@ def kernel(function, **options):
                 "compiled code cannot be kept, as neither pbos's folder nor the home folder can be written, so every "
                 "process compiles for some seconds; set NUMBA_CACHE_DIR to a folder that can be written"
             )
+    if hasattr(compiled, "_compile_for_args"):  # else it is plain Python
+        compiled._compile_for_args = interruptible(compiled._compile_for_args)
     return compiled
+
+
+if hasattr(serialize, "_numba_unpickle"):
+    # The only Python code that runs in a call of a compiled kernel: what Ctrl-C raises there comes out as SystemError.
+    serialize._numba_unpickle = cache(serialize._numba_unpickle)
 
 
 class Announcer(event.Listener):  # type: ignore[misc]  # Numba is untyped
@@ -63,7 +73,19 @@ class Announcer(event.Listener):  # type: ignore[misc]  # Numba is untyped
         """Ignore."""
 
 
+class Interrupter(event.Listener):  # type: ignore[misc]  # Numba is untyped
+    """Ends compiling between two passes, if the call that needs it is interrupted; a kernel can take some seconds."""
+
+    def on_start(self, event):
+        """Raise KeyboardInterrupt, if there was a Ctrl-C."""
+        check_interrupt()
+
+    def on_end(self, event):
+        """Ignore."""
+
+
 event.register("numba:compile", Announcer())
+event.register("numba:run_pass", Interrupter())
 
 STAMP = tuple(
     (file.name, file.stat().st_mtime, file.stat().st_size) for file in sorted(Path(__file__).parent.glob("*.py"))

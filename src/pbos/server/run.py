@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
+import signal
 import socket
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import h11
@@ -159,6 +161,15 @@ class Server(uvicorn.Server):
     """A server of uvicorn that closes connections which take too long."""
 
     complained = float("-inf")  # when it last logged a problem
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Handle the signals that stop it, but Ctrl-C not if it is ignored, as for a job in the background."""
+        ignored = signal.getsignal(signal.SIGINT) == signal.SIG_IGN
+        with super().capture_signals():
+            if ignored:
+                signal.signal(signal.SIGINT, signal.SIG_IGN)
+            yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start to accept connections."""
