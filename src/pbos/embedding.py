@@ -28,7 +28,7 @@ from pbos.files import (
     names_in,
     open_bytes,
     remove_file,
-    size_of,
+    state_of,
 )
 from pbos.model import Model, place_of
 from pbos.pools import pool_of
@@ -109,7 +109,7 @@ def embed_files(
         job = {
             "pbos": __version__,
             "model": digest_of(folder_of(place_of(path))),
-            "inputs": dict(zip(files, in_threads(size_of, files, AT_ONCE), strict=True)),
+            "inputs": [[file, *state] for file, state in zip(files, in_threads(state_of, files, AT_ONCE), strict=True)],
             "options": options,
         }
         check_folder(folder, job)

@@ -171,6 +171,13 @@ def facts_of(url: str, names: tuple[str, ...]) -> str:
     return repr(facts)
 
 
+def state_of(path: PathLike) -> list[str]:
+    """Return what is known about a file, which changes when it does."""
+    with found(path) as (system, place):
+        info = system.info(place)
+        return [str(info.get(fact)) for fact in FACTS]
+
+
 # Writing --------------------------------------------------------------------------------------------------------------
 
 

@@ -11,7 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from pbos.atomic import LOCK, hidden, lock, put_in_place, remove
+from pbos import __version__
+from pbos.atomic import LOCK, hidden, lock, put_in_place, remove, write_whole
 from pbos.corpus.cooccurrences import Cooccurrences, Counting, merge, read_info
 from pbos.corpus.sources import Shard, Source, text_of
 from pbos.errors import InputError, warn
@@ -23,6 +24,7 @@ FAN_IN = 16  # runs of the same size that are merged into one
 BLOCK_MEMORY = 512 << 20  # what counting one shard needs at most, in bytes, with windows of up to 8 words
 SUM = "sum"  # the name of the folder with all counts, before it is moved to its place
 HALF = ".*.tmp"  # the names of folders that were being written
+VERSION = ".version"  # the name of the file with the version of pbos that counts
 TEXT = ".text"  # the name of the folder with text that had to be unpacked
 UNKNOWN = "\ufffd"  # what bytes that are not UTF-8 become
 
@@ -128,14 +130,27 @@ def only_here(folder: Path) -> Iterator[None]:
     """Keep other processes out of a folder; at the end remove what is not a run, and the folder if it is empty."""
     folder.mkdir(parents=True, exist_ok=True)
     with lock(folder, f"another process is counting into {folder}; wait for it, or stop it"):
+        check_version(folder)
         try:
             yield
         finally:
             shutil.rmtree(folder / TEXT, ignore_errors=True)
-            if all(path.name == LOCK for path in folder.iterdir()):
+            if all(path.name in (LOCK, VERSION) for path in folder.iterdir()):
+                (folder / VERSION).unlink(missing_ok=True)
                 (folder / LOCK).unlink(missing_ok=True)
                 with suppress(OSError):
                     folder.rmdir()
+
+
+def check_version(folder: Path) -> None:
+    """Raise InputError if another version of pbos has counted here, which may cut text into other words."""
+    file = folder / VERSION
+    found = file.read_text("utf-8", "replace") if file.exists() else "another version"
+    if found != __version__ and any(not path.name.startswith(".") for path in folder.iterdir()):
+        raise InputError(f"{folder} has counts of {found} of pbos; go on with that version, or choose another folder")
+    if found != __version__:
+        with write_whole(file) as stream:
+            stream.write(__version__.encode())
 
 
 class Runs:
