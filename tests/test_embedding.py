@@ -190,6 +190,26 @@ def test_another_job_is_refused(inputs, model, other):
     assert content("out") == before
 
 
+@pytest.mark.parametrize("change", ["order", "content"])
+def test_parts_of_files_in_another_order_or_changed_are_not_mixed(inputs, model, monkeypatch, change):
+    """Names and sizes are the same: the parts would be of other words, some twice and some not at all."""
+    sources = ["in/a.parquet", "in/c.txt"]
+    with monkeypatch.context() as patch, pytest.raises(ZeroDivisionError):
+        patch.setattr(embedding, "embed_part", lambda *given: embed_part(*given) if given[-1][0] < 2 else 1 / 0)
+        embed_files(model, sources, "out", threads=1)
+    before = content("out")
+    assert "part-00001.parquet" in before
+    if change == "order":
+        sources.reverse()
+    else:
+        text = Path("in/c.txt").read_bytes()
+        Path("in/c.txt").write_bytes(text[::-1])
+        os.utime("in/c.txt", (1, 1))
+    with pytest.raises(InputError, match=r"out has vectors of another job \(not the same inputs\); choose another"):
+        embed_files(model, sources, "out")
+    assert content("out") == before
+
+
 def test_a_job_without_a_part_can_be_replaced(inputs, model):
     Path("words.txt").write_text("a\n\n")
     with pytest.raises(InputError, match=r"words.txt, line 2 is an empty string"):

@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 from collections import Counter
+from functools import partial
 
 import numpy as np
 import pytest
@@ -300,6 +301,26 @@ def test_a_killed_command_goes_on_to_the_same_bytes(corpus, tmp_path, monkeypatc
     assert code == 0, err
     assert content_of(tmp_path / "m") == content_of(tmp_path / "whole")
     assert [path.name for path in tmp_path.iterdir() if "cooccurrences" in path.name] == []
+
+
+@pytest.mark.parametrize("call", [pbos.learn, pbos.count])
+def test_what_another_version_has_counted_is_not_mixed_in(call, text, tmp_path, monkeypatch):
+    """It may cut text into other words."""
+    monkeypatch.setattr(sources, "BLOCK", 20_000)
+    call = partial(call, text, cooccurrences=tmp_path / "pairs", threads=1)
+    with monkeypatch.context() as patch, pytest.raises(ZeroDivisionError):
+        patch.setattr(counting, "merge_runs", lambda *_, **__: 1 / 0)
+        call()
+    before = content_of(tmp_path / "pairs.parts" / "000000-000000")
+    with monkeypatch.context() as patch, pytest.raises(InputError) as caught:
+        patch.setattr(counting, "__version__", "9.9")
+        call(resume=True)
+    assert f"pairs.parts has counts of {pbos.__version__} of pbos; go on with that version" in str(caught.value)
+    (tmp_path / "pairs.parts" / ".version").unlink()
+    with pytest.raises(InputError, match=r"pairs.parts has counts of another version of pbos"):
+        call(resume=True)
+    assert content_of(tmp_path / "pairs.parts" / "000000-000000") == before
+    assert not (tmp_path / "pairs").exists()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGKILL")

@@ -114,6 +114,20 @@ def test_a_step_that_fails_is_done_again(work):
     assert work.step("step", lambda: {"array": np.arange(5)})["array"].tolist() == [0, 1, 2, 3, 4]
 
 
+@pytest.mark.parametrize("damage", ["record cut", "array cut", "array gone"])
+def test_a_step_is_done_again_if_what_it_kept_is_damaged(tmp_path, damage):
+    """An array that was cut short, when mapped to be written, would get zeros for the rest."""
+    work = Workspace(tmp_path)
+    work.step("step", lambda: {"array": np.arange(1, 1001), "plain": 1})
+    file = tmp_path / ("step.json" if damage == "record cut" else "step.array.npy")
+    if damage == "array gone":
+        file.unlink()
+    else:
+        os.truncate(file, file.stat().st_size // 2)
+    found = work.step("step", lambda: {"array": np.arange(2, 1002), "plain": 2})
+    assert (found["array"].tolist(), found["plain"]) == (list(range(2, 1002)), 2)
+
+
 def test_a_matrix_is_filled_some_columns_at_a_time(work):
     whole = np.random.default_rng(0).normal(size=(7, 10)).astype(np.float32)
     slices = [slice(0, 4), slice(4, 5), slice(5, 10)]
@@ -221,6 +235,11 @@ def test_parts_of_another_job_are_not_used(vectors, no_room, monkeypatch, tmp_pa
     with monkeypatch.context() as patch, pytest.raises(InputError, match="parts of another job"):
         patch.setattr("pbos.training.__version__", "0.0.1")
         pbos.train(few, counts, **options)
+    job = (tmp_path / "model.parts" / "job.json").read_bytes()
+    (tmp_path / "model.parts" / "job.json").write_bytes(b"\xff")
+    with pytest.raises(InputError, match="parts of another job"):
+        pbos.train(few, counts, **options)
+    (tmp_path / "model.parts" / "job.json").write_bytes(job)
     with lock(tmp_path / "model.parts"), pytest.raises(InputError, match="another process works in"):
         pbos.train(few, counts, **options)
     pbos.train(few, counts, **options)

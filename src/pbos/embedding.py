@@ -29,7 +29,7 @@ from pbos.files import (
     open_bytes,
     public_name,
     remove_file,
-    size_of,
+    state_of,
 )
 from pbos.interrupts import interruptible
 from pbos.model import Model, place_of
@@ -112,7 +112,10 @@ def embed_files(
         job = {
             "pbos": __version__,
             "model": digest_of(folder_of(place_of(path))),
-            "inputs": dict(zip(map(public_name, files), in_threads(size_of, files, AT_ONCE), strict=True)),
+            "inputs": [
+                [public_name(file), *state]
+                for file, state in zip(files, in_threads(state_of, files, AT_ONCE), strict=True)
+            ],
             "options": options,
         }
         check_folder(folder, job)

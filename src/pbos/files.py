@@ -248,10 +248,14 @@ def open_file(path: PathLike) -> io.BufferedReader:
     return local(path).open("rb")
 
 
-def size_of(path: PathLike) -> int | None:
-    """Return the size of a file in bytes; None if it can only be read from its start, as from some servers."""
-    with open_file(path) as stream:
-        return stream.seek(0, os.SEEK_END) if stream.seekable() else None
+def state_of(path: PathLike) -> list[Any]:
+    """Return what changes when a file does: its size and the time of its last change, or what a store says of it."""
+    if is_remote(path):
+        from pbos import remote
+
+        return remote.state_of(path)
+    found = local(path).stat()
+    return [found.st_size, found.st_mtime_ns]
 
 
 def on_disk(path: PathLike) -> Path:

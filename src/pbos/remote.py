@@ -215,6 +215,13 @@ def facts_in(info: dict[str, Any]) -> list[Any]:
     return [info.get(fact) for fact in ("size", *VERSIONS)]
 
 
+def state_of(path: PathLike) -> list[str]:
+    """Return what is known about a file, which changes when it does."""
+    with found(path) as (system, place):
+        info = system.info(place)
+        return [str(info.get(fact)) for fact in FACTS]
+
+
 # Writing --------------------------------------------------------------------------------------------------------------
 
 

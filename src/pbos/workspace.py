@@ -6,7 +6,7 @@ import json
 import math
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from threading import Lock
@@ -49,6 +49,7 @@ class Mapped(np.ndarray):
 def mapped(path: str | Path, writeable: bool = True) -> Mapped:
     """Map the array in a .npy file into memory."""
     with _parsing:
+        np.load(path, mmap_mode="r")  # fails if the file was cut short, to which the next line would add zeros
         found = np.load(path, mmap_mode="r+")  # not "r": kernels would be compiled again for read-only arrays
     array: Mapped = found.view(Mapped)
     array.path, array.flags.writeable = str(path), writeable
@@ -116,21 +117,27 @@ class Workspace:
         if self.folder is None:
             return compute()
         record = self.folder / f"{name}.json"
-        if not record.exists():
-            found = compute()
-            arrays = {key for key, value in found.items() if isinstance(value, np.ndarray)}
-            places = {key: Path(self.keep(f"{name}.{key}", found[key]).path).name for key in arrays}  # type: ignore[attr-defined]
-            for file in places.values():
-                sync(self.folder / file)  # before there is a record of it
-            plain = {key: value for key, value in found.items() if key not in arrays}
-            with write_whole(record) as stream:
-                stream.write(json.dumps({"arrays": places, "plain": plain}).encode())
-        saved = json.loads(record.read_bytes())
-        return {**saved["plain"], **{key: mapped(self.folder / file) for key, file in saved["arrays"].items()}}
+        with suppress(OSError, ValueError, LookupError):  # not done yet, or damaged since
+            return read_record(record)
+        found = compute()
+        arrays = {key for key, value in found.items() if isinstance(value, np.ndarray)}
+        places = {key: Path(self.keep(f"{name}.{key}", found[key]).path).name for key in arrays}  # type: ignore[attr-defined]
+        for file in places.values():
+            sync(self.folder / file)  # before there is a record of it
+        plain = {key: value for key, value in found.items() if key not in arrays}
+        with write_whole(record) as stream:
+            stream.write(json.dumps({"arrays": places, "plain": plain}).encode())
+        return read_record(record)
 
     def inner(self, name: str) -> Workspace:
         """Return a workspace inside of this one."""
         return Workspace(None if self.folder is None else self.folder / name)
+
+
+def read_record(file: Path) -> dict[str, Any]:
+    """Return the arrays and plain data of a step."""
+    saved = json.loads(file.read_bytes())
+    return {**saved["plain"], **{key: mapped(file.with_name(name)) for key, name in saved["arrays"].items()}}
 
 
 @contextmanager
@@ -149,11 +156,11 @@ def workspace(folder: Path | None, describe: Callable[[], dict[str, Any]]) -> It
     sweep(place.parent, place.name)
     with lock(place, f"another process works in {folder}; wait for it, or stop it") as handle:
         check_owner(folder, handle)
-        job = json.dumps(describe(), indent=2)
+        job = json.dumps(describe(), indent=2).encode()
         if not (folder / JOB).exists():
             with write_whole(folder / JOB) as stream:
-                stream.write(job.encode())
-        elif (folder / JOB).read_text() != job:
+                stream.write(job)
+        elif (folder / JOB).read_bytes() != job:
             raise InputError(f"{folder} has parts of another job; finish that one, or remove the folder")
         yield Workspace(folder)
         remove(place)

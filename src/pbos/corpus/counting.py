@@ -10,7 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from pbos.atomic import LOCK, check_owner, discard, hidden, lock, put_in_place, remove
+from pbos import __version__
+from pbos.atomic import LOCK, check_owner, discard, hidden, lock, put_in_place, remove, write_whole
 from pbos.corpus.cooccurrences import Cooccurrences, Counting, merge, read_info
 from pbos.corpus.sources import Shard, Source, text_of
 from pbos.errors import InputError, warn
@@ -24,6 +25,7 @@ BLOCK_MEMORY = 512 << 20  # what counting one shard needs at most, in bytes, wit
 SUM = "sum"  # the name of the folder with all counts, before it is moved to its place
 RUN = "[0-9]*-[0-9]*"  # the names of folders with counts of some shards
 HALF = ".*.tmp"  # the names of folders that were being written
+VERSION = ".version"  # the name of the file with the version of pbos that counts
 TEXT = ".text"  # the name of the folder with text that had to be unpacked
 UNKNOWN = "\ufffd"  # what bytes that are not UTF-8 become
 
@@ -130,14 +132,27 @@ def only_here(folder: Path) -> Iterator[None]:
     folder.mkdir(parents=True, exist_ok=True)
     with lock(real(folder), f"another process is counting into {folder}; wait for it, or stop it") as handle:
         check_owner(folder, handle)
+        check_version(folder)
         try:
             yield
         finally:
             discard(folder / TEXT)
-            if all(path.name == LOCK for path in folder.iterdir()):
+            if all(path.name in (LOCK, VERSION) for path in folder.iterdir()):
+                (folder / VERSION).unlink(missing_ok=True)
                 (folder / LOCK).unlink(missing_ok=True)
                 with suppress(OSError):
                     folder.rmdir()
+
+
+def check_version(folder: Path) -> None:
+    """Raise InputError if another version of pbos has counted here, which may cut text into other words."""
+    file = folder / VERSION
+    found = file.read_text("utf-8", "replace") if file.exists() else "another version"
+    if found != __version__ and any(not path.name.startswith(".") for path in folder.iterdir()):
+        raise InputError(f"{folder} has counts of {found} of pbos; go on with that version, or choose another folder")
+    if found != __version__:
+        with write_whole(file) as stream:
+            stream.write(__version__.encode())
 
 
 class Runs:
