@@ -218,8 +218,7 @@ def facts_in(info: dict[str, Any]) -> list[Any]:
 def state_of(path: PathLike) -> list[str]:
     """Return what is known about a file, which changes when it does."""
     with found(path) as (system, place):
-        info = system.info(place)
-        return [str(info.get(fact)) for fact in FACTS]
+        return [str(fact) for fact in facts_in(system.info(place))]
 
 
 # Writing --------------------------------------------------------------------------------------------------------------
