@@ -247,6 +247,13 @@ def test_read_only_collections_are_lists_and_dicts():
     assert (data, changed) == ({"a": [{"b": (1, [2])}]}, {"a": [{"b": (1, [2, 3])}]})
 
 
+def test_the_config_is_a_copy():
+    model = pbos.train((WORDS, matrix()), preset="pbos", epochs=1)
+    config = model.config()
+    config["info"]["training"].pop("seed")
+    assert config.pop("info") != model.info == model.config()["info"]
+
+
 def test_the_error_says_what_to_do():
     model = pbos.train((WORDS, matrix()), preset="pbos", epochs=1)
     message = "this list cannot be changed, as others use it too; change a copy of it: list"

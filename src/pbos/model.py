@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import math
 from collections.abc import Iterable, Iterator
@@ -508,7 +509,7 @@ class Model(Segmenter):
             "dtype": self.subword_vectors.dtype,
             "confidence": self.has_confidence,
             "spelling": self.spelling.to_dict(),
-            "info": self.info,
+            "info": copy.deepcopy(self.info),
         }
 
     def card(self, path: str = "path/to/this/folder", **metadata: Any) -> str:
