@@ -5,6 +5,7 @@ import gzip
 import io
 import json
 import os
+import stat
 import subprocess
 import sys
 import threading
@@ -104,6 +105,16 @@ def test_the_suffix_chooses_the_format(run, model, tmp_path, name):
     assert np.array_equal(vectors, model.embed(WORDS))
     if name not in NO_WORD_VECTORS:
         assert np.array_equal(pbos.WordVectors.read(name).vectors, vectors)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such modes")
+def test_an_output_stays_private_and_may_have_a_long_name(run, model, tmp_path):
+    name = tmp_path / ("n" * 246 + ".vec")
+    name.touch()
+    name.chmod(0o600)
+    assert run("embed", "high", "-o", name)[0] == 0
+    assert name.read_text().split()[2] == "high"
+    assert stat.S_IMODE(name.stat().st_mode) == 0o600
 
 
 def test_text_and_json_on_stdout_have_all_digits(run, model):

@@ -321,21 +321,18 @@ def keep_rights(new: int, target: Path) -> None:
     To replace what another user owns gives nobody more rights than a new file does. If the group cannot be kept,
     another one has only the rights that all have.
     """
-    if sys.platform == "win32" or not target.exists():
-        return
-    before, now = target.stat(), os.fstat(new)
-    mode = before.st_mode & (0o777 | stat.S_IMODE(now.st_mode))
-    if before.st_uid != now.st_uid:
-        mode &= now.st_mode
-    try:
-        os.fchown(new, -1, before.st_gid)
-    except OSError:
-        os.fchmod(new, mode & (~0o070 | mode << 3))
-        return
-    os.fchmod(new, mode)
-    if hasattr(os, "setxattr"):
-        with suppress(OSError):  # there is no list, or the disk has none
-            os.setxattr(new, ACCESS_LIST, os.getxattr(target, ACCESS_LIST))
+    with suppress(OSError, AttributeError):  # there is nothing, or the disk or the system has no such things
+        before, now = target.stat(), os.fstat(new)
+        mode = before.st_mode & (0o777 | stat.S_IMODE(now.st_mode))
+        if before.st_uid != now.st_uid:
+            mode &= now.st_mode
+        if before.st_gid != now.st_gid:
+            try:
+                os.fchown(new, -1, before.st_gid)
+            except OSError:
+                return os.fchmod(new, mode & (~0o070 | mode << 3))
+        os.fchmod(new, mode)
+        os.setxattr(new, ACCESS_LIST, os.getxattr(target, ACCESS_LIST))
 
 
 def put_in_place(temporary: Path, target: Path) -> None:

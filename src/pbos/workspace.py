@@ -143,11 +143,11 @@ def workspace(folder: Path | None, describe: Callable[[], dict[str, Any]]) -> It
     if folder is None:
         yield Workspace()
         return
-    sweep(folder.parent, folder.name)
+    place = real(folder)
+    sweep(place.parent, place.name)
     names = names_in(folder) - {LOCK}
     if JOB not in names and not all(map(HIDDEN.fullmatch, names)):  # killed before there was a job
         raise InputError(f"{folder} has other content than the parts of a job; choose another folder for the parts")
-    place = real(folder)
     with lock(place, f"another process works in {folder}; wait for it, or stop it") as handle:
         check_owner(folder, handle)
         job = json.dumps(describe(), indent=2)
