@@ -532,6 +532,9 @@ def test_names_in_a_store_that_would_lead_elsewhere(store, model, tmp_path):
     for name in ("a/..", "../x.txt", "a/" + "n" * 300 + ".vec"):
         pbos.WordVectors(["a"], [[1.0]]).write(f"s3://bucket/{name}", format="word2vec")
         assert files.on_disk(f"s3://bucket/{name}").read_bytes() == b"1 1\na 1\n"
+    bucket = boto3.resource("s3").Bucket("bucket")
+    assert len(list(bucket.objects.all())) > 25
+    bucket.objects.all().delete()  # which s3fs cannot
     assert {entry.name for entry in tmp_path.iterdir()} == {"cache", "here"}
     assert all(re.fullmatch(r"[\w-]{,70}", entry.name) for entry in (tmp_path / "cache" / "remote").iterdir())
 

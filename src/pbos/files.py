@@ -126,7 +126,7 @@ def public_name(path: str) -> str:
     """Return a path or a URL for files that others may read: instead of a query, which may be secret, a digest of it.
 
     >>> public_name("https://host/words?sig=1a2b")
-    'https://host/words?*** 3b79f2ff0f9f6ee5'
+    'https://host/words?*** 31625bd5f8e761cd'
     """
     shown, query = redacted(path), path.partition("?")[2]
     return f"{shown} {digest_of(query)}" if query and shown != path else shown
