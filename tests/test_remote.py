@@ -340,7 +340,7 @@ def test_other_content_is_never_replaced(saved, store, model, small_vectors):
         ("embed -i s3://bucket/no.parquet", "no such file or directory: s3://bucket/no.parquet"),
         ("embed x -o s3://no-bucket/x.npy", "the specified bucket does not exist: s3://no-bucket/x.npy"),
         ("learn s3://bucket/*.txt -o x", "s3://bucket/*.txt: there is no such file; pass files, or patterns"),
-        ("train s3://bucket/model -o x", "no such file or directory: s3://bucket/model/words.txt"),
+        ("train s3://bucket/model -o x", "s3://bucket/model is a pbos model, not word vectors"),
         ("embed -i s3://bucket/model", "is a directory: s3://bucket/model"),
         ("learn x.txt --cooccurrences s3://bucket/c -o x", "s3://bucket/c: this has to be a path on this machine"),
         ("learn x.txt --counts s3://no-bucket/c -o x", "the specified bucket does not exist: s3://no-bucket/c"),
