@@ -692,7 +692,7 @@ def test_complete_options_reach_the_library(run, vectors, tmp_path):
         ("embed --column word x", "--column is for tables"),
         ("embed --exact x", "this model does not have the given vectors"),
         ("neighbors --positive king queen", "give words, or --positive and --negative ones, not both"),
-        ("segment -i binary", "binary, line 1 is not UTF-8 text; expected one word per line"),
+        ("segment -i binary", "binary, line 1 is not UTF-8 text, but UTF-16 or binary; expected one word per line"),
         ("similarity -i words.txt", "words.txt, line 1: expected two words separated by a tab"),
     ],
 )

@@ -80,7 +80,7 @@ def test_data_is_listed(run, shared_data, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ("eval similarity nowhere.tsv", "unknown data set 'nowhere.tsv'"),
+        ("eval similarity nowhere.tsv", "no such file or directory: nowhere.tsv"),
         ("eval similarity affix", "affix is not a similarity data set"),
         ("eval similarity bad.tsv", "bad.tsv, line 2"),
         ("eval tagging en", "ud-en is missing"),

@@ -193,6 +193,11 @@ def test_bad_sources(tmp_path, text, message):
         blocks_of(text, tmp_path)
 
 
+def test_a_tab_in_a_token_is_a_space(tmp_path):
+    settings = dataclasses.replace(PLAIN, cut="tokens")
+    assert count([["one\ttwo", "three"]], tmp_path, settings).words == ["one two", "three"]
+
+
 def test_missing_sentences_are_left_out(tmp_path):
     column = np.array(["one\r\ntwo", None, float("nan"), "three"], object)
     assert blocks_of(column, tmp_path) == [b"one  two\nthree\n"]
@@ -271,6 +276,31 @@ def test_bytes_that_are_not_utf_8_are_skipped(tmp_path):
     with pytest.warns(PbosWarning, match="2 characters of the text are not UTF-8"):
         found = count(tmp_path / "bad.txt", tmp_path)
     assert found.words == ["one", "three", "two"]
+
+
+def test_a_replacement_character_of_the_text_is_utf_8(tmp_path):
+    (tmp_path / "good.txt").write_text("one \ufffd two\ufffd\n", "utf-8")
+    assert count(tmp_path / "good.txt", tmp_path / "good").words == ["one", "two"]  # without a warning
+    (tmp_path / "bad.txt").write_bytes("one \ufffd\ufffd".encode() + b"\xef two\xef\xbf\n")
+    with pytest.warns(PbosWarning, match="^2 characters of the text are not UTF-8"):
+        count(tmp_path / "bad.txt", tmp_path / "bad")
+
+
+@pytest.mark.parametrize("compress", [bytes, gzip.compress])
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("some text\n".encode("utf-16"), "file is not UTF-8 text, but UTF-16 or binary"),
+        ("some text\n".encode("utf-16-be"), "file is not UTF-8 text, but UTF-16 or binary"),
+        (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "file is not UTF-8 text, but UTF-16 or binary"),
+        (b"word " + b"0.1 " * 10 + b"\n", "file: these are word vectors, not text; pbos train makes a model of them"),
+        (b"2 12\nword " + b"0.1 " * 12 + b"\nother " + b"1 " * 12, "file: these are word vectors, not text"),
+    ],
+)
+def test_what_is_no_text_is_named(tmp_path, compress, content, message):
+    (tmp_path / "file").write_bytes(compress(content))
+    with pytest.raises(FormatError, match=message):
+        count(tmp_path / "file", tmp_path)
 
 
 # Co-occurrences -------------------------------------------------------------------------------------------------------

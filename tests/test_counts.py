@@ -6,6 +6,7 @@ import importlib
 import io
 import json
 import lzma
+import re
 import warnings
 from collections import Counter
 from importlib.util import find_spec
@@ -302,7 +303,7 @@ def test_tab_comma_and_json_are_read_back(tmp_path_factory, pairs, end):
         ("3 the\nx of\n", "line 2: the count of 'of' is 'x'"),
         (b"the 5\nof\xff 4\n", "line 2: the byte 0xff is not UTF-8; convert the file to UTF-8"),
         (b"the 5\r\nof 5\r\xff 4\n", "line 3: the byte 0xff"),
-        ("the 5\n".encode("utf-16"), "line 1: the byte 0xff is not UTF-8"),
+        ("the 5\n".encode("utf-16"), "is not UTF-8 text, but UTF-16 or binary; convert it to UTF-8"),
         ('["the", 5]\nof 4\n', r"line 2: not JSON \(.*\), unlike the first line"),
         ('["the", 5]\n["of"]\n', r"""line 2: expected {"word": "the", "count": 5} or \["the", 5\], got: \["of"\]"""),
         ('{"word": "the", "count": 5}\n{"word": "of"}\n', "line 2: expected"),
@@ -391,6 +392,13 @@ def test_the_suffix_chooses_the_separator(tmp_path, name, delimiter):
     assert header == ["word", "count"]
     assert {word: float(count) for word, count in rows} == counts
     assert dict(WordCounts.read(tmp_path / name)) == counts
+
+
+@pytest.mark.parametrize("word", ["a\tb", "a\nb", "a\r"])
+def test_counts_of_words_that_would_break_the_file(tmp_path, word):
+    with pytest.raises(InputError, match=re.escape(f"the word {word!r} cannot be written to a file of counts")):
+        WordCounts.of({"the": 5, word: 3}).write(tmp_path / "counts.tsv")
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("name", ["c.parquet", "c.json", "c.xyz.gz", "c.TXT.md"])

@@ -1,5 +1,6 @@
 import errno
 import gzip
+import io
 import os
 import shutil
 import signal
@@ -11,12 +12,14 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import pbos
-from pbos import atomic
+from pbos import atomic, files
 from pbos.atomic import check_target, discard, hidden, lock, remove, sweep, write_whole, write_whole_folder
 from pbos.errors import FormatError, InputError, MissingExtraError, warn
-from pbos.files import absolute, is_remote, local, names_in, read_lines
+from pbos.files import absolute, is_remote, lines_between, local, names_in, read_lines
 from pbos.workspace import workspace
 
 root = pytest.mark.skipif(sys.platform == "win32" or os.geteuid() != 0, reason="only root can give files away")
@@ -38,6 +41,25 @@ def test_lines_have_numbers_and_blank_ones_are_skipped(write, end, compress):
     path = write(compress(b"\xef\xbb\xbf" + end.join([b"a b", b"", b" \t", "ä\u2028ö\x0c".encode(), b""])))
     assert read_lines(path) == [(1, "a b"), (4, "ä\u2028ö\x0c")]
     assert read_lines(path, keep_blank=True) == [(1, "a b"), (2, ""), (3, " \t"), (4, "ä\u2028ö\x0c"), (5, "")]
+
+
+@given(st.lists(st.sampled_from([b"a", b"\r", b"\n", b"bc"]), max_size=12).map(b"".join), st.integers(0, 15))
+@pytest.mark.parametrize("block", [1, 2, 100])
+def test_lines_end_in_lf_crlf_or_cr_wherever_a_file_is_cut(block, data, cut):
+    expected = [line.encode() for line in io.TextIOWrapper(io.BytesIO(data), newline="")]  # Python's own reader
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(files, "BLOCK", block)
+        assert list(lines_between(io.BytesIO(data))) == expected
+        parts = (lines_between(io.BytesIO(data), *ends) for ends in ((0, cut), (cut, None)))
+        assert [line for part in parts for line in part] == expected
+
+
+@pytest.mark.parametrize("data", [b"a" * 99, b"one\n" + b"a" * 99, b"one\rtwo\r" + b"a" * 99 + b"\n"])
+def test_a_line_without_an_end_is_an_error(monkeypatch, data):
+    monkeypatch.setattr(files, "BLOCK", 10)
+    monkeypatch.setattr(files, "MAX_LINE", 50)
+    with pytest.raises(InputError, match=f"the line at byte {data.index(b'a')} has over"):
+        list(lines_between(io.BytesIO(data)))
 
 
 def test_encodings_are_tried_in_order(write):

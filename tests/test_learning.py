@@ -233,7 +233,7 @@ def test_count_and_learn_from_what_was_counted(run, corpus, text, tmp_path):
     assert content_of(tmp_path / "m") == content_of(tmp_path / "expected")
     code, _, err = run("learn", ".", "-o", "m2")
     assert (code, err.count("\n")) == (2, 1)
-    assert "expected a folder of co-occurrences" in err
+    assert "is not a folder of co-occurrences: it has no info.json" in err
 
 
 KILLED = """

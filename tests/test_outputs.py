@@ -5,10 +5,12 @@ import gzip
 import io
 import json
 import os
+import re
 import stat
 import subprocess
 import sys
 import threading
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -480,6 +482,293 @@ def test_no_message_echoes_a_long_string(run, model, tmp_path):
     with pytest.warns(PbosWarning) as warnings:
         warn(long)
     assert len(str(warnings[0].message)) < 1000
+
+
+# -- files of another kind, and of other line ends ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (
+            "train m -o x",
+            "m is a pbos model, not word vectors (see pbos info -m); pass the vectors that it was trained on",
+        ),
+        ("convert m x.npz", "m is a pbos model, not word vectors"),
+        ("complete m words.txt -o x.vec", "m is a pbos model, not word vectors"),
+        ("embed -m m --vectors m/model.safetensors low", "m/model.safetensors is a pbos model, not word vectors"),
+        ("embed -m v.vec low", "this is a file, and a model is a folder: make one with pbos train"),
+        ("embed -m m/config.json low", "this is a file, and a model is a folder: give its folder"),
+        ("embed -m table low", "it has no config.json; make one of these word vectors with pbos train"),
+        ("train commas.csv -o x", "commas.csv: commas separate the numbers; make spaces of them"),
+        ("train picture -o x", "picture is not UTF-8 text, but UTF-16 or binary"),
+        ("segment -c m low", "is a directory: m"),
+        ("segment -c picture low", "picture is not UTF-8 text, but UTF-16 or binary"),
+        ("segment -m m -i picture", "picture, line 3 is not UTF-8 text, but UTF-16 or binary"),
+        ("embed -m m -i picture -o x/", "picture is not UTF-8 text, but UTF-16 or binary"),
+        ("neighbors -m m low --among @", "'' is not the name of a file or folder"),
+        ("count picture -o x.tsv", "picture is not UTF-8 text, but UTF-16 or binary"),
+        ("count @ -o x.tsv", "'' is not the name of a file or folder"),
+        ("learn v.vec -o x", "v.vec: these are word vectors, not text; pbos train makes a model of them"),
+        (
+            "learn texts -o x",
+            "texts is not a folder of co-occurrences: it has no info.json; to read the texts in a folder",
+        ),
+        ("eval similarity no.tsv -m m", "no such file or directory: no.tsv"),
+        ("eval similarity m -m m", "is a directory: m"),
+        ("eval similarity picture -m m", "picture is not UTF-8 text, but UTF-16 or binary"),
+        ("eval data --data words.txt", "the data folder words.txt is a file"),
+        ("eval data --data s3://bucket/data", "s3://bucket/data: this has to be a path on this machine, not a URL"),
+        ("eval tagging m -m m", "language 'm'"),
+    ],
+)
+def test_a_file_of_another_kind_is_named(run, model, tmp_path, arguments, sentence):
+    pytest.importorskip("pyarrow")
+    vectors = pbos.WordVectors(["low", "high"], np.eye(2, 12))
+    vectors.write(tmp_path / "v.vec")
+    vectors.write(tmp_path / "table")
+    (tmp_path / "words.txt").write_text("low\n")
+    (tmp_path / "commas.csv").write_text("low,1,2\nhigh,3,4\n")
+    (tmp_path / "picture").write_bytes(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR")
+    (tmp_path / "texts").mkdir()
+    before = sorted(tmp_path.iterdir())
+    code, out, err = run(*("" if one == "@" else one for one in arguments.split()))
+    assert (code, out, err.count("\n")) == (2, "", 1), err
+    assert sentence in err
+    assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    "arguments", ["segment -m m -i empty", "embed -m m -i empty -o x.vec", "similarity -m m -i empty"]
+)
+def test_an_empty_file_is_said_to_be_so(run, model, tmp_path, arguments):
+    (tmp_path / "empty").touch()
+    assert run(*arguments.split()) == (0, "", "pbos: warning: empty is empty\n")
+    assert run("segment", "-m", "m", stdin="") == (0, "", "")  # as in other filters
+
+
+def test_one_number_per_word_looks_like_counts(run, tmp_path):
+    (tmp_path / "counts.tsv").write_text("low\t5\nhigh\t4\nlower\t3\n")
+    with pytest.warns(PbosWarning, match="there is only one number per word; pass word counts as counts"):
+        run("convert", "counts.tsv", "x.npz")
+
+
+@pytest.mark.parametrize("end", ["\r", "\r\n"])
+@pytest.mark.parametrize(
+    ("name", "content", "arguments"),
+    [
+        ("words.txt", "low\nhigh\n\nslow", "segment -m m -i words.txt"),
+        ("words.csv", 'word,n\nlow,1\n"high",2\nslow,3\n', "embed -m m -i words.csv"),
+        ("words.tsv", "word\tn\nlow\t1\nhigh\t2\n", "embed -m m -i words.tsv -o out.npy"),
+        ("words.txt", "low\nhigh\n", "embed -m m -i words.txt -o out.vec"),
+        ("words.txt", "low\nhigh\n", "complete v.vec words.txt -o out.vec"),
+        ("words.txt", "low slow\nhigh\n", "complete v.vec words.txt --text --min-count 1 -o out.vec"),
+        ("among.txt", "low\nhigh\n", "neighbors -m m slow --among among.txt"),
+        ("pairs.tsv", "low\thigh\nhigh\tslow\n", "similarity -m m -i pairs.tsv"),
+        ("pairs.tsv", "low\thigh\t3\nhigh\tslow\t4\n", "eval similarity pairs.tsv -m m"),
+        ("counts.tsv", "low\t5\nhigh\t3\n", "segment -c counts.tsv high"),
+        ("vectors.vec", "2 2\nlow 1 2\nhigh 3 4\n", "convert vectors.vec out.vec"),
+        ("text.txt", "low, high.\nslow low\n", "count text.txt -o out.tsv"),
+        ("-", "low\nhigh\n", "explain -m m"),
+    ],
+)
+def test_lines_may_end_in_cr_everywhere(run, model, tmp_path, end, name, content, arguments):
+    pytest.importorskip("pyarrow")
+    pbos.WordVectors(["low", "lower"], np.eye(2)).write(tmp_path / "v.vec")
+    results = []
+    for written in (content, content.replace("\n", end)):
+        if name != "-":
+            (tmp_path / name).write_text(written, newline="")
+        results.append(run(*arguments.split(), stdin=written))
+        results += [path.read_bytes() for path in sorted(tmp_path.glob("out.*"))]
+    assert results[: len(results) // 2] == results[len(results) // 2 :]
+    assert results[0][0] == 0
+
+
+# -- tabs and line ends in words ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["file", "stdin", "folder"])
+def test_of_a_list_with_tabs_the_first_column_is_read(run, model, tmp_path, how):
+    pytest.importorskip("pyarrow")
+    content = "low\t3\nhigh \t\t5\nslow\n  lower\t\n"
+    (tmp_path / "words.txt").write_text(content)
+    place = "stdin" if how == "stdin" else str(tmp_path / "words.txt") if how == "folder" else "words.txt"
+    with pytest.warns(PbosWarning) as warnings:
+        if how == "folder":
+            assert run("embed", "-m", "m", "-i", "words.txt", "-o", "out/")[0] == 0
+            words = read_table("out/part-00000.parquet")[0]
+        else:
+            given = [] if how == "stdin" else ["-i", "words.txt"]
+            _, out, _ = run("segment", "-m", "m", "--json", *given, stdin=content)
+            words = [json.loads(line)["word"] for line in out.splitlines()]
+    assert words == ["low", "high", "slow", "lower"]
+    sentence = f"{place}, line 1: 2 lines have a tab; the word is what is before it"
+    assert [str(one.message) for one in warnings] == [sentence]
+
+
+def test_a_list_whose_lines_are_no_words(run, model, tmp_path):
+    (tmp_path / "words.txt").write_text("low\n" + "high and low " * 4 + "\n" + "low" + " 0.25" * 100 + "\n")
+    with pytest.warns(PbosWarning, match=r"words.txt, line 2: 2 lines have over 10 words; expected one per line"):
+        _, out, _ = run("segment", "-m", "m", "-i", "words.txt")
+    assert len(out.splitlines()) == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "columns"),
+    [
+        ("segment -m m -n 2 X", 3),
+        ("segment -m m -i odd.csv", 3),
+        ("segment -m m --sample 2 X", 3),
+        ("similarity -m m X low", 3),
+        ("neighbors -m m -n 2 X", 3),
+        ("neighbors -m m --positive X --negative low", 3),
+        ("neighbors -m m low --among odd.csv", 3),
+    ],
+)
+def test_a_tab_or_a_line_end_in_a_word_breaks_no_table(run, model, tmp_path, arguments, columns):
+    pytest.importorskip("pyarrow")
+    word = "lo\tw\nhigh\rer"
+    (tmp_path / "odd.csv").write_text(f'word,n\n"{word}",1\nslow,2\n', newline="")
+    _, out, _ = run(*(word if one == "X" else one for one in arguments.split()))
+    assert {line.count("\t") for line in out.splitlines()} == {columns - 1}
+    assert "lo\\tw\\nhigh\\rer" in out
+    if "positive" not in arguments and "among" not in arguments:
+        _, out, _ = run(*(word if one == "X" else one for one in arguments.split()), "--json")
+        found = json.loads(out.split("\n")[0])
+        assert word in (found.get("word"), found.get("words", [None])[0])
+
+
+def test_a_line_of_an_explanation_is_one(run, model):
+    _, out, _ = run("explain", "-m", "m", "lo\tw\nhigh")
+    assert out.startswith("lo\\tw\\nhigh   coverage")
+    assert not [line for line in out.splitlines() if "\t" in line or line.startswith("high")]
+
+
+# -- a terminal --------------------------------------------------------------------------------------------------------
+
+EVIL = "hi\x1b]0;owned\x07gh\x1b[2J\x08\x9b31m\x7f\u202egh\u2066[red]"  # title, screen, color, direction; no markup
+RAW = ["\x1b]0;", "\x07", "\x1b[2J", "\x08", "\x9b", "\x7f", "\u202e", "\u2066"]
+
+
+@pytest.fixture
+def terminal(run, monkeypatch):
+    """Run a command whose stdout and stderr are a terminal; return its exit code and what the terminal gets."""
+    pty, tty = pytest.importorskip("pty"), pytest.importorskip("tty")
+
+    def run_there(*arguments):
+        ours, theirs = pty.openpty()
+        tty.setraw(theirs)
+        got = bytearray()
+
+        def read():
+            while not got.endswith(b"\x04"):
+                got.extend(os.read(ours, 1 << 16))
+
+        reader = threading.Thread(target=read)
+        reader.start()
+        try:
+            with monkeypatch.context() as patch, open(theirs, "w", encoding="utf-8", closefd=False) as stream:
+                patch.setattr(sys, "stdout", stream)
+                patch.setattr(sys, "stderr", stream)
+                patch.setenv("TERM", "xterm")
+                patch.setattr("warnings.showwarning", lambda *one: stream.write(warnings.formatwarning(*one)))
+                code = run(*arguments)[0]
+        finally:
+            os.write(theirs, b"\x04")
+            reader.join()
+            os.close(ours), os.close(theirs)
+        return code, got[:-1].decode()
+
+    return run_there
+
+
+@pytest.fixture
+def evil(tmp_path):
+    """A model whose words and info may do harm, and files with such names and contents."""
+    words = ["high", EVIL, f"{EVIL}er", "low", "lower"]
+    vectors = np.random.default_rng(0).normal(size=(5, 7)).astype(np.float32)
+    info = {"note": f"{EVIL}\nwords  1,000,000", f"{EVIL}\nfake": 1}
+    pbos.train((words, vectors), info=info).save(tmp_path / "evil")
+    greek = pbos.WordVectors(["α", "β", "αβ"], np.eye(3))  # knows no part of the others
+    greek.write(tmp_path / "greek.vec")
+    pbos.train(greek).save(tmp_path / "greek")
+    (tmp_path / f"{EVIL}.txt").write_text(f"{EVIL}\n")
+    (tmp_path / "words.txt").write_text(f"{EVIL}\nж{EVIL}\n")
+    (tmp_path / f"{EVIL}.tsv").write_text(f"high\tlow\t1\n{EVIL}\tlow\t2\n")
+    pbos.WordVectors(words, vectors).write(tmp_path / f"{EVIL}.vec")
+
+
+COMMANDS_WITH_WORDS = [
+    "info -m evil",
+    "info -m evil --json",
+    "neighbors -m evil high",
+    "neighbors -m evil X --json",
+    "neighbors -m evil --positive X --negative low",
+    "neighbors -m evil low --among words.txt",
+    "segment -m evil X",
+    "segment -m evil --json X",
+    "explain -m evil X --neighbors 3",
+    "explain -m evil --json X",
+    "similarity -m evil X low",
+    "similarity -m evil -i X.tsv",
+    "embed -m evil X",
+    "embed -m evil X --json",
+    "embed -m greek X -o out.npy",
+    "complete greek.vec words.txt -m greek -o out.vec",
+    "embed -m evil -i words.txt",
+    "complete X.vec words.txt -m evil -o out.vec",
+    "convert X.vec X.npz",
+    "eval similarity X.tsv -m evil",
+    "eval similarity X",
+    "eval data --data X",
+    "get X",
+    "train X -o y",
+    "embed -m X high",
+    "segment -c X high",
+    "count X -o y",
+    "embed -m evil -i X.txt",
+    "X",
+    "info --X",
+    "train x -o y --solver X",
+]
+
+
+@pytest.mark.parametrize("arguments", COMMANDS_WITH_WORDS)
+def test_no_word_reaches_a_terminal_raw(terminal, evil, arguments):
+    _, shown = terminal(*(one.replace("X", EVIL) for one in arguments.split()))
+    assert [raw for raw in RAW if raw in shown] == []
+    assert re.search(r"hi\\(u00|x)1b\]0;owned", shown)
+    if arguments.endswith("--json"):
+        json.loads(shown.splitlines()[0])
+
+
+def test_the_name_of_a_file_is_no_markup_in_a_progress_bar(terminal, tmp_path):
+    pbos.WordVectors(["low", "high"], np.eye(2)).write(tmp_path / "[red]v.vec")
+    code, shown = terminal("convert", "[red]v.vec", "v.npz")
+    assert code == 0
+    assert "reading [red]v.vec" in shown
+
+
+def test_a_newline_in_an_info_starts_no_line(run, evil):
+    _, out, _ = run("info", "-m", "evil")
+    facts = dict(line.split("  ", 1) for line in out.splitlines())
+    assert facts["words"].strip() == "5"
+    assert not any(name.startswith("fake") for name in facts)
+
+
+def test_an_info_that_pbos_has_not_written(run, model, tmp_path):
+    config = json.loads((tmp_path / "m" / "config.json").read_text("utf-8"))
+    del config["checksum"]
+    for training in (5, None, {"losses": 5}, {"residual": "x"}, {"tried": {"a": "b"}}):
+        (tmp_path / "m" / "config.json").write_text(json.dumps({**config, "info": {"training": training}}))
+        code, out, _ = run("info", "-m", "m")
+        assert (code, "words" in out) == (0, True)
+
+
+def test_what_is_piped_stays_as_it_is(run, evil):
+    assert run("similarity", "-m", "evil", EVIL, "low")[1].startswith(f"{EVIL}\tlow\t")
+    assert json.loads(run("neighbors", "-m", "evil", "--json", EVIL)[1])["word"] == EVIL
 
 
 # -- a new user --------------------------------------------------------------------------------------------------------

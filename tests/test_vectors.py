@@ -7,6 +7,8 @@ import lzma
 import mmap
 import os
 import pickle
+import re
+import shutil
 import struct
 import subprocess
 import sys
@@ -26,6 +28,7 @@ import pbos
 from pbos.errors import FormatError, InputError, MissingExtraError, PbosWarning
 from pbos.kernels.numbers import parse_lines, parse_number
 from pbos.vectors import WordVectors, stream, word_vectors
+from pbos.vectors.text import with_newlines
 
 COMPRESS = {
     "": bytes,
@@ -323,6 +326,9 @@ def test_word2vec_text_as_word2vec_c_and_fasttext_write_it(write):
     "content",
     [
         b"2 2\r\na 1 2\r\nb 3 4\r\n",
+        b"2 2\ra 1 2\rb 3 4\r",
+        b"a 1 2\r\rb 3 4",
+        b"2 2\na 1 2\rb 3 4\r\n",
         b"2 2\na\t1\t2\nb\t3\t4",
         b"2\t2 \n\na 1 2\n   \nb 3 4\n\n\n",
         b"\xef\xbb\xbf2 2\na 1 2\nb 3 4\n",
@@ -355,7 +361,8 @@ def test_words_that_look_like_numbers_stay_words(write):
 
 
 def test_a_row_that_looks_like_a_header(write):
-    vectors = WordVectors.read(write(b"1984 5\nthe 3\nof 4\n"))
+    with pytest.warns(PbosWarning, match="there is only one number per word; pass word counts as counts"):
+        vectors = WordVectors.read(write(b"1984 5\nthe 3\nof 4\n"))
     assert vectors.words == ["1984", "the", "of"]
     assert vectors.vectors.ravel().tolist() == [5, 3, 4]
 
@@ -380,6 +387,61 @@ def test_blocks_may_end_anywhere(tmp_path, monkeypatch, block, name):
     monkeypatch.setattr(stream, "BLOCK", block)
     monkeypatch.setattr(stream, "find_layout", lambda *_: layout)  # which needs more than such a small block
     assert same(WordVectors.read(tmp_path / name), vectors)
+
+
+@pytest.mark.parametrize("end", [b"\r\n", b"\r"])
+def test_blocks_may_end_inside_of_a_line_end(write, monkeypatch, end):
+    rows = [b"w%d %d" % (row, row) for row in range(40)]
+    layout = stream.Layout(0, 1, 1, None, binary=False)
+    monkeypatch.setattr(stream, "find_layout", lambda *_: layout)
+    for block in range(4, 12):
+        monkeypatch.setattr(stream, "BLOCK", block)
+        with pytest.raises(FormatError, match="line 41: expected a word and 1 numbers"):
+            WordVectors.read(write(end.join([*rows, b"bad", b""])))
+
+
+def test_line_ends_without_end_are_read_block_by_block():
+    blocks = list(with_newlines(iter([b"\r" * 1000] * 100)))
+    assert max(map(len, blocks)) == 1000
+    assert b"".join(blocks) == b"\n" * 99_999 + b"\r"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"a,1,2\nb,3,4\n", "commas separate the numbers; make spaces of them, as tr ',\"' ' ' does"),
+        (b'"a, b", 1, 2\n"c", 3, 4\nd, 3, 4\n', "commas separate the numbers"),
+        (b"word,x,y\na,1,2\nb,3,4\n", "commas separate the numbers"),
+        (b"a;1;2\nb;3;4\n", "semicolons separate the numbers; make spaces of them, as tr ';\"' ' ' does"),
+        (b"a 1,5 2,5\nb 3,0 -4,5\n", "the numbers have commas; make points of them, as tr , . does"),
+        (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0", "is not UTF-8 text, but UTF-16 or binary"),
+    ],
+)
+def test_what_is_no_table_of_vectors_is_named(write, content, message):
+    with pytest.raises(FormatError, match=re.escape(message)):
+        WordVectors.read(write(content))
+
+
+def test_the_advice_about_commas_helps(write):
+    if not shutil.which("tr"):
+        pytest.skip("no tr")
+    content = subprocess.run(["tr", ',"', " "], input=b'"a",1,2\nb,3,4\n', capture_output=True, check=True).stdout
+    vectors = WordVectors.read(write(content))
+    assert (vectors.words, vectors.vectors.tolist()) == (["a", "b"], [[1, 2], [3, 4]])
+
+
+def test_commas_in_words_are_no_separators(write):
+    vectors = WordVectors.read(write(b", 1 2\n1,5 3 4\na,b 5 6\n"))
+    assert (vectors.words, vectors.vectors.tolist()) == ([",", "1,5", "a,b"], [[1, 2], [3, 4], [5, 6]])
+
+
+@pytest.mark.parametrize("name", ["m", "m/model.safetensors"])
+def test_a_model_is_not_taken_for_vectors(tmp_path, name):
+    pbos.train((["high", "low"], np.eye(2))).save(tmp_path / "m")
+    with pytest.raises(
+        FormatError, match=r"is a pbos model, not word vectors .*; pass the vectors that it was trained on"
+    ):
+        WordVectors.read(tmp_path / name)
 
 
 def test_from_a_pipe(tmp_path):
@@ -412,11 +474,12 @@ def test_limit_reads_no_further(write):
     assert len(WordVectors.read(write(cut), limit=1000)) == 1000
 
 
-def test_a_folder_with_float16_and_crlf(tmp_path):
+@pytest.mark.parametrize("end", ["\r\n", "\r"])
+def test_a_folder_with_float16_and_other_line_ends(tmp_path, end):
     np.save(tmp_path / "vectors.npy", np.array([[1, 2], [3, 4]], np.float16))
-    (tmp_path / "words.txt").write_bytes("größer\r\na\u2028b\r\n".encode())
+    (tmp_path / "words.txt").write_bytes(f"größer{end}a\u2028b{end}".encode())
     vectors = WordVectors.read(tmp_path)
-    assert vectors.words == ["größer", "a\u2028b"]  # only \n ends a line
+    assert vectors.words == ["größer", "a\u2028b"]  # which ends no line
     assert vectors.vectors.dtype == np.float32
     assert vectors.vectors.tolist() == [[1, 2], [3, 4]]
 
@@ -521,7 +584,7 @@ def test_safetensors_that_are_not_word_vectors(tmp_path):
         (b"\n\n \n", "no numbers found"),
         (b"just some text\nand more of it\n", "no numbers found in the first lines"),
         (b"word\n", "no numbers found"),
-        ("a 1 2\nb 3 4\n".encode("utf-16"), "no numbers found"),
+        ("a 1 2\nb 3 4\n".encode("utf-16"), "is not UTF-8 text, but UTF-16 or binary; convert it to UTF-8"),
         (struct.pack("<ii", 793712314, 12) + bytes(100), "this is a fastText model .*use the .vec file"),
         (pickle.dumps({"a": [1]}), "this is a pickle .*save_word2vec_format"),
         (b"\x89HDF\r\n\x1a\n" + bytes(100), "this is an HDF5 file"),
@@ -897,6 +960,7 @@ def test_a_name_without_a_format(tmp_path, name, format, message):
         ("a\nb", {"word2vec", "word2vec-binary", "glove", "folder", "safetensors"}),
         (" a", {"word2vec", "word2vec-binary", "glove", "folder"}),
         ("a\r", {"word2vec", "word2vec-binary", "glove", "folder"}),
+        ("a\rb", {"word2vec", "word2vec-binary", "glove", "folder"}),
         ("\ufeffa", {"word2vec", "word2vec-binary", "glove", "folder"}),
         ("a\0", {"npz"}),
         ("\ud800", {"word2vec", "word2vec-binary", "glove", "folder", "npz", "gensim", "safetensors"}),

@@ -67,10 +67,12 @@ class WordCounts:
             return source
         if isinstance(source, Mapping):
             return cls.from_mapping(source)
-        if isinstance(source, str) and not (is_remote(source) or (exists(source) and not local(source).is_dir())):
-            if LANGUAGE.fullmatch(source):
+        if isinstance(source, str) and not is_remote(source):
+            is_there = exists(source)
+            if LANGUAGE.fullmatch(source) and not (is_there and not local(source).is_dir()):
                 return cls.from_language(source)
-            raise InputError(f"{source!r} is neither a file of counts nor a language code such as 'en'")
+            if not is_there:
+                raise InputError(f"{source!r} is neither a file of counts nor a language code such as 'en'")
         if isinstance(source, (str, os.PathLike)):
             return cls.read(source)
         raise InputError(
@@ -115,6 +117,8 @@ class WordCounts:
     def write(self, path: PathLike) -> None:
         """Write lines of a word, a tab and its count, or CSV if the suffix is .csv; another suffix may compress it."""
         check_name(path)
+        if odd := next(filter(re.compile(r"[\t\r\n]").search, self.words), None):
+            raise InputError(f"the word {odd!r} cannot be written to a file of counts; change it")
         is_csv = plain_suffix(path) == ".csv"
         with write_whole(path) as stream:
             stream.write(b"word,count\n" if is_csv else b"word\tcount\n")

@@ -18,7 +18,6 @@ from pbos.atomic import check_target, discard, hidden, write_whole
 from pbos.corpus.sources import files_of, plain_size
 from pbos.errors import InputError
 from pbos.files import (
-    decoded_lines,
     everywhere,
     exists,
     is_folder,
@@ -30,6 +29,7 @@ from pbos.files import (
     public_name,
     remove_file,
     state_of,
+    words_of_lines,
 )
 from pbos.interrupts import interruptible
 from pbos.model import Model, place_of
@@ -267,8 +267,8 @@ def open_part(part: Part, column: str | None) -> Iterator[Table]:
         return
     place = f"{part.path}, {f'after byte {part.first}, ' if part.first else ''}line"
     with open_bytes(part.path) as stream:
-        lines = map(str.strip, decoded_lines(lines_between(stream, part.first, part.end), place))
-        yield table_of_words(lines, column or "word", place)
+        words = words_of_lines(lines_between(stream, part.first, part.end), place)
+        yield table_of_words(words, column or "word", place)
 
 
 def embed_part(embedder: Embedder, folder: str, numbered: tuple[int, Part]) -> Embedded:

@@ -27,6 +27,8 @@ LONG_WORD, LONG_MESSAGE = 300, 2000  # characters
 START_OF_URL = r"\b(?!file:)[a-z][a-z0-9+.-]{1,20}:/"  # a Path drops the second slash
 URLS = re.compile(rf"({START_OF_URL}+)((?:(?!{START_OF_URL})[^\s?])*)(\?\S*)?", re.IGNORECASE)
 AFTER_URL = ".,:;)]}>'\""
+CONTROLS = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+BREAKS = str.maketrans({"\t": "\\t", "\n": "\\n", "\r": "\\r"})
 
 
 def redacted(text: str) -> str:
@@ -74,6 +76,26 @@ def shortened(message: str) -> str:
 
     words = re.sub(rf"\S{{{LONG_WORD},}}", lambda word: cut(word[0], LONG_WORD // 2), redacted(message))
     return cut(words, LONG_MESSAGE)
+
+
+def for_terminal(text: str) -> str:
+    r"""Return a text with escapes, as in JSON, for what a terminal would obey, except for tabs and newlines.
+
+    These are control characters, and those that turn the direction of the text around them.
+
+    >>> print(for_terminal("red: \x1b[31m"))
+    red: \u001b[31m
+    """
+    return CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def one_line(text: str) -> str:
+    r"""Return a text with escapes for tabs and ends of lines.
+
+    >>> print(one_line("two\nlines"))
+    two\nlines
+    """
+    return text.translate(BREAKS)
 
 
 class PbosError(Exception):

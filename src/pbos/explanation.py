@@ -8,6 +8,7 @@ from html import escape
 from typing import Any
 
 from pbos.drawing import BEST, printable
+from pbos.errors import one_line
 from pbos.lattice import Lattice
 from pbos.readonly import ReadOnlyList
 from pbos.subwords import Segmentation
@@ -113,11 +114,11 @@ class Explanation:
         return facts if self.confidence is None else [*facts, f"confidence {self.confidence:.2f}"]
 
     def __str__(self) -> str:
-        tables = self._tables()
+        tables = [(title, [(one_line(label), share) for label, share in rows]) for title, rows in self._tables()]
         width = max(len(label) for _, rows in tables for label, _ in rows)
-        lines = ["   ".join([self.word, *self._facts()])]
+        lines = ["   ".join([one_line(self.word), *self._facts()])]
         if self.read_as != self.word:
-            lines.append(f"  read as: {self.read_as}")
+            lines.append(f"  read as: {one_line(self.read_as)}")
         for title, rows in tables:
             lines.append(f"  {title}")
             lines += [f"    {label:<{width}}  {share:.3f}  {bar(share)}".rstrip() for label, share in rows]

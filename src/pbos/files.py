@@ -10,6 +10,7 @@ import io
 import lzma
 import os
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,6 +25,9 @@ Line = tuple[int, str]  # its number, from 1, and its text
 LOCAL_URL = re.compile(r"file:(?://|(?=/))")  # of the two slashes, a Path keeps one
 REMOTE_URL = re.compile(r"(?!file:)([a-z][a-z0-9+.:-]+?):/+", re.IGNORECASE)
 MAX_LINE = 16 << 20  # bytes of a line of words
+BLOCK = 1 << 20  # bytes read at a time
+FIRST = 8000  # bytes of a file in which a NUL says that it is no text, as for git
+MOST_PARTS = 10  # words in a line that may be a single one, such as a name or an idiom
 BOM = b"\xef\xbb\xbf"
 MAGIC = {b"\x1f\x8b": "gz", b"BZh": "bz2", b"\xfd7zXZ\x00": "xz", b"\x28\xb5\x2f\xfd": "zst"}
 ROOM, MOST_EXPANSION = 16 << 20, 300  # bytes that any file may become, and for each byte of it
@@ -187,6 +191,7 @@ def read_lines(path: PathLike, *, encodings: tuple[str, ...] = ("UTF-8",), keep_
     """Read the lines of a text file, possibly compressed; they end in LF, CRLF or CR. Encodings are tried in order."""
     with open_bytes(path) as stream:
         data = stream.read().removeprefix(BOM).replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    check_text(path, data)
     for encoding in encodings:
         try:
             text = data.decode(encoding)
@@ -205,22 +210,25 @@ def read_lines(path: PathLike, *, encodings: tuple[str, ...] = ("UTF-8",), keep_
 
 
 def lines_between(stream: BinaryIO, first: int = 0, end: int | None = None) -> Iterator[bytes]:
-    r"""Yield the lines that start between two positions, without a byte order mark.
+    r"""Yield the lines that start between two positions, without a byte order mark; they end in LF, CRLF or CR.
 
-    >>> list(lines_between(io.BytesIO(b"one\ntwo\nthree\n"), 4, 9))
-    [b'two\n', b'three\n']
+    >>> list(lines_between(io.BytesIO(b"one\ntwo\rthree\n"), 4, 9))
+    [b'two\r', b'three\n']
     """
-    at = 0
-    if first:
-        at = stream.seek(first - 1)
-        at += len(stream.readline())
-    while line := stream.readline(MAX_LINE):
-        if end is not None and at >= end:
-            return
-        if len(line) == MAX_LINE:
+    read = cast(io.BufferedReader, stream).read1  # what is there, without waiting for more
+    at = stream.seek(first - 1) if first else 0
+    rest = b""
+    while (block := read(BLOCK)) or rest:
+        lines = (rest + block).splitlines(keepends=True)
+        rest = b"" if not block or block.endswith(b"\n") else lines.pop()  # which may go on
+        for line in lines:
+            if end is not None and at >= end:
+                return
+            if at >= first:  # otherwise it is the end of the line before
+                yield line.removeprefix(BOM)  # in any line: files with one may have been joined
+            at += len(line)
+        if len(rest) >= MAX_LINE:
             raise InputError(f"the line at byte {at} has over {MAX_LINE >> 20} MiB; expected one word per line")
-        yield line.removeprefix(BOM)  # in any line: files with one may have been joined
-        at += len(line)
 
 
 def decoded_lines(lines: Iterable[bytes], place: str) -> Iterator[str]:
@@ -228,7 +236,7 @@ def decoded_lines(lines: Iterable[bytes], place: str) -> Iterator[str]:
     bad = first = 0
     for number, line in enumerate(lines, 1):
         if b"\0" in line:
-            raise InputError(f"{place} {number} is not UTF-8 text; expected one word per line")
+            raise InputError(f"{place} {number} is not UTF-8 text, but UTF-16 or binary; expected one word per line")
         try:
             yield line.decode()
         except UnicodeDecodeError:
@@ -237,6 +245,26 @@ def decoded_lines(lines: Iterable[bytes], place: str) -> Iterator[str]:
     if bad:
         what = "line is" if bad == 1 else "lines are"
         warn(f"{place} {first}: {bad:,} {what} not UTF-8; U+FFFD replaces the bad bytes")
+
+
+def words_of_lines(lines: Iterable[bytes], place: str) -> Iterator[str]:
+    """Yield the words of lines: what is before the first tab; warnings name the place of tabs and of long lines."""
+    counts, firsts = Counter[str](), dict[str, int]()
+    for number, line in enumerate(decoded_lines(lines, place), 1):
+        word, tab, _ = line.strip().partition("\t")
+        if tab or word.count(" ") >= MOST_PARTS:
+            odd = "a tab; the word is what is before it" if tab else f"over {MOST_PARTS} words; expected one per line"
+            counts[odd] += 1
+            firsts.setdefault(odd, number)
+        yield word.rstrip()
+    for odd, count in counts.items():
+        warn(f"{place} {firsts[odd]}: {count:,} {'line has' if count == 1 else 'lines have'} {odd}")
+
+
+def check_text(path: PathLike, head: bytes) -> None:
+    """Raise FormatError if a file starts as UTF-16 and binary files do."""
+    if b"\0" in head[:FIRST]:
+        raise FormatError(f"{path} is not UTF-8 text, but UTF-16 or binary; convert it to UTF-8 if it is text")
 
 
 def open_file(path: PathLike) -> io.BufferedReader:

@@ -6,6 +6,8 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from pbos.errors import for_terminal, one_line
+
 Advance = Callable[..., None]
 """Called as ``advance(steps)`` or ``advance(steps, note="loss 0.01")``."""
 
@@ -31,13 +33,13 @@ def progress(label: str, total: float | None, show: bool | None = None) -> Itera
 
     known = [] if total is None else [TextColumn("{task.percentage:>3.0f}%"), TimeRemainingColumn()]
     columns: list[ProgressColumn] = [
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         *known,
         TextColumn("{task.fields[note]}"),
     ]
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(label, total=total, note="")
+        task = bar.add_task(for_terminal(one_line(label)), total=total, note="")
 
         def advance(steps: float, note: str = "") -> None:
             bar.update(task, advance=steps)

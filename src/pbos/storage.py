@@ -300,7 +300,8 @@ def read_files(folder: Path) -> tuple[dict[str, Any], Mapped]:
     """Read the config and map the tensors of a folder: of the same one, even if another takes its place meanwhile."""
     while True:
         if not folder.is_dir():
-            hint = "; this is a file, and a model is a folder: make one with pbos train" if folder.is_file() else ""
+            makes = "give its folder" if folder.name in (TENSORS, CONFIG) else "make one with pbos train"
+            hint = f"; this is a file, and a model is a folder: {makes}" if folder.is_file() else ""
             raise ModelError(f"no model folder at {folder}{hint}")
         handle = os.open(folder, os.O_RDONLY) if os.open in os.supports_dir_fd else None  # not on Windows
         try:
@@ -313,7 +314,8 @@ def read_files(folder: Path) -> tuple[dict[str, Any], Mapped]:
                 continue  # it has been replaced, and its files removed
             name = Path(error.filename).name
             whole = "" if name == CONFIG else "complete "
-            raise ModelError(f"{folder} is not a {whole}pbos model: it has no {name}") from None
+            hint = "; make one of these word vectors with pbos train" if (folder / "vectors.npy").exists() else ""
+            raise ModelError(f"{folder} is not a {whole}pbos model: it has no {name}{hint}") from None
         finally:
             if handle is not None:
                 os.close(handle)

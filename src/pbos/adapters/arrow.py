@@ -42,6 +42,7 @@ except ImportError:
     raise MissingExtraError("working with Arrow columns", "arrow") from None
 
 ROWS = 1 << 15  # rows of a file to embed at a time, so that memory does not depend on the number of rows
+MAX_SHOWN = 8  # columns in a message
 EXAMPLES = 5  # words without a known subword that are named
 USUAL_NAMES = ("word", "words", "token", "tokens", "term", "text", "name")  # of the only column of a CSV file
 BoolArray = npt.NDArray[np.bool_]
@@ -364,8 +365,9 @@ def word_column(place: str | PathLike[str], schema: Any, column: str | None, hin
         found += [field.name for field in schema if str(field.type) == "null" and field.name == column]
     if len(found) != 1 or schema.names.count(found[0]) != 1:
         named = "" if column is None else f' named "{column}"'
-        columns = ", ".join(f"{field.name} ({field.type})" for field in schema) + hint
-        raise InputError(f"{place} has {len(found)} columns of strings{named}; choose one of its columns: {columns}")
+        columns = [f"{field.name} ({field.type})" for field in schema]
+        some = ", ".join(columns[:MAX_SHOWN] + ["..."] * (len(columns) > MAX_SHOWN)) + hint
+        raise InputError(f"{place} has {len(found)} columns of strings{named}; choose one of its columns: {some}")
     return str(found[0])
 
 

@@ -17,8 +17,8 @@ from pbos.cli import compile as compiling
 from pbos.cli import eval as evaluation
 from pbos.cli import files, learn, serve, spelling, vectors
 from pbos.cli import get as getting
-from pbos.cli.common import note
-from pbos.errors import PbosError, shortened
+from pbos.cli.common import message, note
+from pbos.errors import PbosError
 
 app = typer.Typer(
     name="pbos",
@@ -52,7 +52,7 @@ def pbos(
       pbos learn corpus.txt -o my-model
       pbos complete vectors.vec words.txt -o completed.vec
     """
-    warnings.formatwarning = lambda message, *_, **__: f"pbos: warning: {message}\n"  # in one line
+    warnings.formatwarning = lambda warning, *_, **__: f"pbos: warning: {message(warning)}\n"
 
 
 def start() -> None:
@@ -66,7 +66,7 @@ def start() -> None:
         options = usage.ctx.command.params if getattr(usage, "ctx", None) else []
         takes_model = any("--model" in option.opts for option in options)
         hint = ". Choose a model with -m" if takes_model and "unexpected extra arg" in usage.message else ""
-        usage.message = shortened(usage.message) + hint
+        usage.message = message(usage.message) + hint
         usage.show()
         code = usage.exit_code
     if code:

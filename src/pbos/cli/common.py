@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import io
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -10,12 +11,12 @@ from contextlib import nullcontext, suppress
 from dataclasses import Field, fields
 from functools import wraps
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, TextIO, TypeVar, cast, get_args, get_type_hints
 
 import typer
 
-from pbos.errors import InputError, shortened
-from pbos.files import decoded_lines, is_table, lines_between, open_bytes
+from pbos.errors import InputError, for_terminal, one_line, shortened
+from pbos.files import decoded_lines, is_table, lines_between, open_bytes, words_of_lines
 from pbos.settings import INCLUDED, PRESETS, Preset
 
 if TYPE_CHECKING:
@@ -140,7 +141,7 @@ def words_from(
     else:
         if file is None and sys.stdin.isatty():
             note("reading words from the keyboard, one per line; end with Ctrl-D")
-        yield from without_missing(lines_of(file), f"{name_of(file)}, line", missing)
+        yield from without_missing(lines_of(file, words_of_lines), f"{name_of(file)}, line", missing)
 
 
 def without_missing(words: Iterable[str], place: str, missing: str) -> Iterator[str]:
@@ -172,11 +173,13 @@ def warn_missing(count: int, missing: str, first: str | None = None) -> None:
         note(f"warning: {count:,} missing {plural} {done}" + (f" (first: {first})" if first else ""))
 
 
-def lines_of(file: str | None) -> Iterator[str]:
+def lines_of(file: str | None, decode: Callable[..., Iterator[str]] = decoded_lines) -> Iterator[str]:
     """Yield the lines of a file, possibly compressed, or of stdin, without reading all of them at once."""
     opened = nullcontext(sys.stdin.buffer) if file is None or file == "-" else open_bytes(file)
     with opened as stream:
-        yield from map(str.strip, decoded_lines(lines_between(stream), f"{name_of(file)}, line"))
+        if file not in (None, "-") and not cast(io.BufferedReader, stream).peek(1):
+            note(f"warning: {file} is empty")
+        yield from map(str.strip, decode(lines_between(stream), f"{name_of(file)}, line"))
 
 
 def name_of(file: str | None) -> str:
@@ -193,13 +196,28 @@ def batches(items: Iterable[Item]) -> Iterator[list[Item]]:
 def note(sentence: str) -> None:
     """Write a line to stderr; if nobody reads it, that is no reason to stop."""
     with suppress(OSError):
-        sys.stderr.write(f"pbos: {shortened(sentence)}\n")
+        sys.stderr.write(f"pbos: {message(sentence)}\n")
         sys.stderr.flush()
 
 
+def message(sentence: object) -> str:
+    """Return what stderr shows of a message: one line, not too long."""
+    return shown(one_line(shortened(str(sentence))), sys.stderr)
+
+
+def shown(text: str, stream: TextIO) -> str:
+    """Return a text as it is or, for a terminal, without what it would obey: words of others may have anything."""
+    return for_terminal(text) if stream.isatty() else text
+
+
 def write(line: str) -> None:
-    """Write a line to stdout."""
-    sys.stdout.write(line + "\n")
+    """Write a line, or several, to stdout."""
+    sys.stdout.write(shown(line, sys.stdout) + "\n")
+
+
+def write_row(*fields: object) -> None:
+    """Write a line of fields with tabs between them; they have escapes for tabs and ends of lines."""
+    write("\t".join(one_line(str(field)) for field in fields))
 
 
 def write_json(value: Any) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import pbos
-from pbos.cli.common import CountsOption, JsonOption, ModelOption, PresetOption, write, write_json
+from pbos.cli.common import CountsOption, JsonOption, ModelOption, PresetOption, write_json, write_row
 from pbos.files import is_remote, local
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def data(data: DataOption = None, json: JsonOption = False) -> None:
             facts = {"name": entry.name, "path": path and str(path), "description": entry.description}
             write_json({**facts, "page": entry.page, "license": entry.license})
         else:
-            write(f"{entry.name}\t{path or 'missing'}\t{entry.description}\t{entry.page}")
+            write_row(entry.name, path or "missing", entry.description, entry.page)
 
 
 def similarity(
@@ -70,7 +70,7 @@ def similarity(
 
     embedder: Embedder = pbos.load(model) if targets is None else words.Targets(pbos.WordVectors.read(targets))
     for name in sets or datasets.ENGLISH:
-        if is_remote(name) or local(name).is_file():
+        if is_remote(name) or local(name).exists() or Path(name).suffix:  # which no data set has
             pairs, label = datasets.read_pairs(name), Path(name).name
         else:
             pairs, label = datasets.pairs(name, data), datasets.get(name).name
@@ -162,5 +162,5 @@ def _show(result: Result, json: bool) -> None:
         write_json(result.to_dict())
         return
     for name, score in result.scores.items():
-        interval = "" if score.low is None else f"\t[{score.low:.3f}, {score.high:.3f}]"
-        write(f"{result.dataset}\t{name}\t{score.value:.3f}{interval}")
+        interval = [] if score.low is None else [f"[{score.low:.3f}, {score.high:.3f}]"]
+        write_row(result.dataset, name, f"{score.value:.3f}", *interval)

@@ -30,7 +30,7 @@ from pbos.cli.common import (
     write,
     write_json,
 )
-from pbos.errors import InputError
+from pbos.errors import InputError, one_line
 from pbos.settings import DTYPES, Preset
 from pbos.vectors.formats import FORMATS, check_words, choose_format
 
@@ -182,18 +182,24 @@ def info(
     if json:
         write_json(config)
         return
-    made = config.pop("info")
-    spelling = config.pop("spelling")
-    training = made.pop("training", {})
-    facts = {**config, **spelling, **made, **{k: v for k, v in training.items() if k not in SOLVER_REPORT}}
-    facts["confidence"] = config["confidence"]  # which is off in a model of few words, even if the setting is on
-    for name in OTHER_SETTINGS.get(made.get("solver"), ()):
-        facts.pop(name, None)
-    facts |= solver_facts(training)
+    try:
+        facts = facts_of(**config)
+    except (AttributeError, KeyError, TypeError, ValueError):  # an info that pbos has not written
+        facts = config
     width = max(map(len, facts))
     for name, value in facts.items():
         shown = f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else value
-        write(f"{name:<{width}}  {shown}")
+        write(one_line(f"{name:<{width}}  {shown}"))
+
+
+def facts_of(info: dict[str, Any], spelling: dict[str, Any], **config: Any) -> dict[str, Any]:
+    """Return what the config of a model says, without what its solver does not use."""
+    training = info.get("training", {})
+    facts = {**config, **spelling, **info, **{k: v for k, v in training.items() if k not in SOLVER_REPORT}}
+    facts["confidence"] = config["confidence"]  # which is off in a model of few words, even if the setting is on
+    for name in ("training", *OTHER_SETTINGS.get(info.get("solver", ""), ())):
+        facts.pop(name, None)
+    return facts | solver_facts(training)
 
 
 def compress(

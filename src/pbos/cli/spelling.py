@@ -24,8 +24,9 @@ from pbos.cli.common import (
     words_from,
     write,
     write_json,
+    write_row,
 )
-from pbos.errors import InputError
+from pbos.errors import InputError, one_line
 
 NumberOption = Annotated[int, typer.Option("-n", "--number", min=1, help="The number of segmentations.")]
 
@@ -71,7 +72,7 @@ def segment(
                 write_json({"word": word, "segmentations": [one._asdict() for one in segmentations]})
             else:
                 for one in segmentations:
-                    write(f"{word}\t{'/'.join(one.pieces)}\t{one.probability:.3f}")
+                    write_row(word, "/".join(one.pieces), f"{one.probability:.3f}")
 
 
 def explain(
@@ -122,7 +123,7 @@ def explain(
         if options:
             write("  nearest words")
             for near, cosine in explanation.neighbors:
-                write(f"    {near}  {cosine:.3f}")
+                write(f"    {one_line(near)}  {cosine:.3f}")
 
 
 def segmenter_of(model: str | None, counts: str | None, **settings: Any) -> pbos.Segmenter:

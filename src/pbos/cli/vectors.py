@@ -26,10 +26,11 @@ from pbos.cli.common import (
     name_of,
     note,
     one_of,
+    shown,
     warn_missing,
     words_from,
-    write,
     write_json,
+    write_row,
 )
 from pbos.errors import InputError
 from pbos.files import is_folder, is_table
@@ -162,7 +163,7 @@ def _write_rows(
 
     uncovered, done = Uncovered(), 0
     options: dict[str, Any] = {"missing": "zeros", "threads": threads}  # missing words that get none are left out
-    stdout = SimpleNamespace(write=lambda row: sys.stdout.write(row.decode()))  # in its encoding
+    stdout = SimpleNamespace(write=lambda row: sys.stdout.write(shown(row.decode(), sys.stdout)))  # in its encoding
     opened = nullcontext(row_writer(stdout, format)) if output is None else writer(output, format, model.dims)
     show = None if output else False  # no bar in the middle of vectors on the terminal
     with opened as write_all, leaving_out(write_all, format) as write_rows, progress("embedding", None, show) as go:
@@ -215,16 +216,17 @@ def neighbors(
         raise InputError("give words, or --positive and --negative ones, not both")
     check_column(column, input, among)
     loaded, exact = _load(model, vectors), exact or vectors is not None
-    options: dict[str, Any] = {"among": among and list(words_from(None, among, column)), "exact": exact}
+    found = None if among is None else list(words_from(None, among, column))
+    options: dict[str, Any] = {"among": found, "exact": exact}
     uncovered = Uncovered()
 
     def show(asked: dict[str, Any], label: str, near: list[tuple[str, float]]) -> None:
         if json:
             write_json({**asked, "neighbors": [{"word": word, "cosine": cosine} for word, cosine in near]})
             return
-        trust = "" if asked.get("confidence") is None else f"\t{asked['confidence']:.3f}"
+        trust = [] if asked.get("confidence") is None else [f"{asked['confidence']:.3f}"]
         for word, cosine in near:
-            write(f"{label}\t{word}\t{cosine:.3f}{trust}")
+            write_row(label, word, f"{cosine:.3f}", *trust)
 
     if combined:
         plus, minus = (list(words_from(some, None)) if some else [] for some in (positive, negative))
@@ -269,7 +271,7 @@ def similarity(
             if json:
                 write_json({"words": [one, other], "cosine": cosine})
             else:
-                write(f"{one}\t{other}\t{cosine:.3f}")
+                write_row(one, other, f"{cosine:.3f}")
     uncovered.warn()
 
 

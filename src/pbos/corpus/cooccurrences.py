@@ -176,7 +176,11 @@ def errors_of(folder: Path) -> Iterator[None]:
         with damage_in(folder, "not a folder of co-occurrences, or damaged"):
             yield
     except FileNotFoundError as error:
-        raise FormatError(f"{error.filename}: not there; expected a folder of co-occurrences") from None
+        missing = Path(error.filename).name
+        raise FormatError(
+            f"{folder} is not a folder of co-occurrences: it has no {missing}; to read the texts in a folder, "
+            "pass a pattern such as 'texts/*.txt'"
+        ) from None
 
 
 def read_info(folder: Path) -> tuple[Counting, list[str]]:

@@ -113,7 +113,7 @@ def count_shard(job: Job, folder: Path, counting: Counting) -> tuple[int, int]:
     target = folder / name_of(job.number, job.number)
     if not target.exists():
         Cooccurrences.of_block(text, counting, [job.digest]).save(target)
-    return len(block), text.count(UNKNOWN)
+    return len(block), text.count(UNKNOWN) - block.count(UNKNOWN.encode())  # not those that the text itself has
 
 
 def merge_runs(group: tuple[Path, list[Path]], threads: int) -> None:

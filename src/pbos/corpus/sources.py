@@ -5,22 +5,39 @@ from __future__ import annotations
 import glob
 import itertools
 import os
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from pbos.atomic import write_whole
 from pbos.corpus.words import BETWEEN_TOKENS
-from pbos.errors import InputError
-from pbos.files import BOM, absolute, compression, exists, is_remote, is_table, local, open_bytes, open_file, url_of
+from pbos.errors import FormatError, InputError
+from pbos.files import (
+    BOM,
+    FIRST,
+    absolute,
+    check_text,
+    compression,
+    exists,
+    is_remote,
+    is_table,
+    local,
+    open_bytes,
+    open_file,
+    url_of,
+)
 from pbos.pools import Pool
 from pbos.text import is_missing
+from pbos.vectors.stream import are_vectors
 
 BLOCK = 16 << 20  # bytes of a shard; a fixed size, because thinning out depends on it
 NEAR = 1 << 16  # bytes before a cut that are searched for an end of line
 CHUNK = 1 << 20
+NOT_IN_TOKENS = f"[{BETWEEN_TOKENS}\t]"  # a tab would break files of counts
 MOST_PARTS = 10_000  # into which the files are divided to be cut
 
 
@@ -56,7 +73,7 @@ class Source(NamedTuple):
         size = 1 + len(files) // MOST_PARTS
         parts = [files[first : first + size] for first in range(0, len(files), size)]
         mark = BETWEEN_TOKENS if self.tokens else " "
-        cut = partial(pieces_of_files, column=self.column, marks=(b"\n", mark.encode()), block=BLOCK)
+        cut = partial(pieces_of_files, column=self.column, marks=(b"\n", b"\r", mark.encode()), block=BLOCK)
         return grouped(itertools.chain.from_iterable(pool.map("cut-text", cut, parts)))
 
 
@@ -122,18 +139,29 @@ def chunks_of_file(path: str, column: str | None) -> Iterator[bytes]:
         from pbos.adapters.arrow import words_of_table  # here, because it is an extra
 
         yield from map(line_of, words_of_table(path, column))
-    elif path == "-":
-        yield from iter(lambda: sys.stdin.buffer.read(CHUNK), b"")
     else:
-        with open_bytes(path) as stream:
-            yield from iter(lambda: stream.read(CHUNK), b"")
+        with nullcontext(sys.stdin.buffer) if path == "-" else open_bytes(path) as stream:
+            chunk = stream.read(CHUNK)
+            check_start("stdin" if path == "-" else path, chunk)
+            while chunk:
+                yield chunk
+                chunk = stream.read(CHUNK)
+
+
+def check_start(path: str, head: bytes) -> None:
+    """Raise FormatError if a file does not start as a text does."""
+    check_text(path, head)
+    if are_vectors(head):
+        raise FormatError(f"{path}: these are word vectors, not text; pbos train makes a model of them")
 
 
 def plain_size(path: str) -> int | None:
-    """Return the size of a file in bytes; None if it is compressed, or can be read only from its start."""
+    """Return the size of a text file in bytes; None if it is compressed, or can be read only from its start."""
     with open_file(path) as stream:
-        if not stream.seekable() or compression(stream.peek(6)) is not None:
+        head = stream.peek(FIRST)
+        if not stream.seekable() or compression(head) is not None:
             return None
+        check_start(path, head)
         return stream.seek(0, os.SEEK_END)
 
 
@@ -233,4 +261,4 @@ def line_of(sentence: str) -> bytes:
 
 def line_of_tokens(tokens: Iterable[str]) -> bytes:
     """Return a sentence of tokens as a line."""
-    return line_of(BETWEEN_TOKENS.join(token.replace(BETWEEN_TOKENS, " ") for token in checked(tokens, str)))
+    return line_of(BETWEEN_TOKENS.join(re.sub(NOT_IN_TOKENS, " ", token) for token in checked(tokens, str)))

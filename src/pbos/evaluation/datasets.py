@@ -18,7 +18,7 @@ from typing import NamedTuple
 from pbos.atomic import write_whole_folder
 from pbos.counts import at_commas, at_tabs, is_name, is_number
 from pbos.errors import FormatError, InputError
-from pbos.files import PathLike, open_bytes, plain_suffix, read_lines, user_cache
+from pbos.files import PathLike, local, open_bytes, plain_suffix, read_lines, user_cache
 from pbos.settings import check_choice
 from pbos.vectors.formats import SUFFIXES
 
@@ -240,10 +240,13 @@ def local_files(entry: Dataset, data: PathLike | None) -> list[Path]:
 def data_folder(data: PathLike | None) -> Path | None:
     """Return the given data folder, or the one that PBOS_DATA names; None if neither is set."""
     chosen = data or os.environ.get(VARIABLE)
-    if chosen and not Path(chosen).is_dir():
+    if not chosen:
+        return None
+    folder = local(chosen)
+    if not folder.is_dir():
         source = "" if data else f" (from the variable {VARIABLE})"
-        raise InputError(f"the data folder {os.fspath(chosen)} does not exist{source}")
-    return Path(chosen) if chosen else None
+        raise InputError(f"the data folder {folder} {'is a file' if folder.exists() else 'does not exist'}{source}")
+    return folder
 
 
 def advice(entry: Dataset) -> str:
@@ -320,6 +323,7 @@ def read_morphemes(data: PathLike | None = None) -> dict[str, list[list[str]]]:
 
 def sentences(language: str, part: str, data: PathLike | None = None) -> list[Sentence]:
     """Return a part of a treebank ("train", "dev" or "test"): sentences of words and tags."""
+    check_choice("language", language, UD_LANGUAGES)
     check_choice("part of a treebank", part, PARTS)
     return read_sentences(locate(f"ud-{language}", data)[PARTS.index(part)])
 

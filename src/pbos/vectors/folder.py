@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ def find_folder(path: PathLike) -> Path | None:
     """Return the path of a folder, None if it is something else; a remote folder is fetched."""
     if not is_folder(path):
         return None
+    check_no_model(path, names_in(path))
     return fetch(path, *FILES) if is_remote(path) else local(path)
 
 
@@ -29,13 +31,19 @@ def read_folder(folder: Path, limit: int | None) -> Rows:
             raise FormatError(f"{folder}: {name} is missing; a folder of vectors contains {' and '.join(FILES)}")
     with damage_in(folder / "vectors.npy", "not a NumPy array of numbers"):
         vectors = np.lib.format.open_memmap(folder / "vectors.npy", mode="r")
-    lines = (folder / "words.txt").read_bytes().removeprefix(BOM).split(b"\n")
-    if not lines[-1]:
-        lines.pop()
+    lines = (folder / "words.txt").read_bytes().removeprefix(BOM).splitlines()
     if vectors.ndim and len(lines) != len(vectors):
         raise FormatError(f"{folder}: {len(lines)} words in words.txt, but {len(vectors)} rows in vectors.npy")
-    words = [line.removesuffix(b"\r").decode(errors="replace") for line in lines[:limit]]
+    words = [line.decode(errors="replace") for line in lines[:limit]]
     return Rows(str(folder), words, vectors[:limit] if vectors.ndim else vectors)
+
+
+def check_no_model(path: PathLike, names: Iterable[str]) -> None:
+    """Raise FormatError if the names in a folder or of tensors are those of a model."""
+    if {"model.safetensors", "index.labels"}.intersection(names):
+        raise FormatError(
+            f"{path} is a pbos model, not word vectors (see pbos info -m); pass the vectors that it was trained on"
+        )
 
 
 def write_folder(path: PathLike, words: list[str], matrix: FloatMatrix) -> None:

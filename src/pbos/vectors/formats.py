@@ -31,7 +31,7 @@ OTHER_SUFFIXES = {  # what `pbos embed` writes, too, and WordVectors does not re
 NOT_COMPRESSED = ("npz", "folder", "npy", "table")
 
 # What words may not contain. Readers of lines strip some characters, NumPy strips NUL, UTF-8 has no surrogates.
-LINES = r"\A[ \t\r\ufeff]|[ \t\r\ufeff]\Z|[\n\ud800-\udfff]"
+LINES = r"\A[ \t\ufeff]|[ \t\ufeff]\Z|[\r\n\ud800-\udfff]"
 NOT_ALLOWED = {
     "npz": r"\0\Z|[\ud800-\udfff]",
     "word2vec-binary": rf"{LINES}| ",

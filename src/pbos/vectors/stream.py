@@ -6,7 +6,7 @@ import mmap
 import re
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import BinaryIO, NamedTuple, cast
 
 import numpy as np
@@ -15,17 +15,20 @@ import numpy.typing as npt
 from pbos.arrays import MAX_DIMS, FloatMatrix
 from pbos.atomic import reserve
 from pbos.errors import FormatError
-from pbos.files import BOM, PathLike
+from pbos.files import BOM, PathLike, check_text
 from pbos.progress import Advance
 from pbos.vectors.rows import Rows
 
 BLOCK = 1 << 21  # bytes read at a time: more than the sample needs, and few enough to stay in the cache
 SAMPLE = 100  # lines inspected to detect the format
+MANY = 10  # numbers in a line, which no text has after each first word
 LONGEST = 64  # bytes of a number in a text, with the space before it
 
-HEADER = re.compile(rb"[ \t\r\n]*(\d{1,20})[ \t]+(\d{1,20})[ \t\r]*(?:\n|\Z)")
+LINE_END = re.compile(rb"\r\n?|\n")
+HEADER = re.compile(rb"[ \t\r\n]*(\d{1,20})[ \t]+(\d{1,20})[ \t]*(?:\r\n?|\n|\Z)")
 TOKEN = re.compile(rb"[^ \t]+")
 NUMBER = re.compile(rb"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?|nan|inf(?:inity)?)", re.IGNORECASE)
+SEPARATORS = {b",": "commas", b";": "semicolons", b"|": "bars"}  # that others use
 
 
 class Layout(NamedTuple):
@@ -42,18 +45,22 @@ def find_layout(path: PathLike, head: bytes) -> Layout:
     """Tell text from binary and a header from a row; the name of the file does not matter."""
     start = len(BOM) if head.startswith(BOM) else 0
     header = HEADER.match(head, start)
-    rows = sample_rows(head, header.end() if header else start)
-    if header is None and len(head) >= BLOCK and b"\n" not in head:
+    lines = sample_lines(head, header.end() if header else start)
+    rows = list(map(split_line, lines))
+    if header is None and len(head) >= BLOCK and not LINE_END.search(head):
         raise FormatError(
             f"{path}: the first line has no end within {BLOCK} bytes; expected a word and its vector per line"
         )
     if header and header[2] != b"1" and rows and all(len(row) == 2 and count_numbers(row) == 1 for row in rows):
-        header, rows = None, sample_rows(head, start)  # not a header, but the first of many rows with one number each
+        header, lines = None, sample_lines(head, start)  # not a header, but the first of many rows with one number each
+        rows = list(map(split_line, lines))
     counts = [count_numbers(row) for row in rows]
     if not header:
+        check_commas(path, lines)
         votes = Counter(counts)  # of most rows: some are too short, or have a word such as "route 66"
         dims = max(votes, key=lambda dims: (votes[dims], dims), default=0)
         if not dims:
+            check_text(path, head)
             raise FormatError(f"{path}: no numbers found in the first lines; expected a word and its vector per line")
         return Layout(start, 1, dims, None, binary=False)
 
@@ -66,16 +73,43 @@ def find_layout(path: PathLike, head: bytes) -> Layout:
     binary = bool(rows) and not (textual[0] and 2 * sum(textual) >= len(rows))
     if not binary and len(rows) >= 10 and min(counts) > dims:  # the words of a few rows may all end in numbers
         raise FormatError(f"{path}: the header announces vectors of {dims} numbers, but the rows have {min(counts)}")
-    return Layout(header.end(), head.count(b"\n", 0, header.end()) + 1, dims, announced, binary)
+    return Layout(header.end(), len(LINE_END.findall(head, 0, header.end())) + 1, dims, announced, binary)
 
 
-def sample_rows(head: bytes, start: int) -> list[list[bytes]]:
-    """Split the first lines into tokens, without blank lines."""
-    end = len(head)
-    if end >= BLOCK:  # its end may cut a line or, if there is only one, a token
-        end = head.rfind(b"\n", start) if b"\n" in head[start:] else max(head.rfind(b" "), head.rfind(b"\t"))
-    lines = head[start : max(start, end)].split(b"\n", SAMPLE)[:SAMPLE]
-    return [tokens for line in lines if (tokens := split_line(line))]
+def sample_lines(head: bytes, start: int) -> list[bytes]:
+    """Return the first lines, without blank ones."""
+    lines = LINE_END.split(head[start:], SAMPLE)
+    if len(lines) > SAMPLE or (len(head) >= BLOCK and len(lines) > 1):
+        lines.pop()  # the rest, or what the end of the block may have cut
+    elif len(head) >= BLOCK:  # a token may be cut
+        lines = [lines[0][: max(lines[0].rfind(b" "), lines[0].rfind(b"\t"), 0)]]
+    return [line for line in lines if line.strip(b" \t")]
+
+
+def check_commas(path: PathLike, lines: list[bytes]) -> None:
+    """Raise FormatError if most lines are no rows, but would be with another separator, or with points for commas."""
+    odd = [line for line in lines if not is_row(split_line(line))]
+
+    def fit(split: Callable[[bytes], list[bytes]]) -> bool:
+        return 2 * sum(is_row(split(line)) for line in odd) > len(lines)
+
+    for mark, name in SEPARATORS.items():
+        if fit(lambda line: [field.strip(b' \t"') for field in line.split(mark)]):  # noqa: B023
+            makes = f"tr '{mark.decode()}\"' ' '"
+            raise FormatError(f"{path}: {name} separate the numbers; make spaces of them, as {makes} does in a shell")
+    if fit(lambda line: split_line(line.replace(b",", b"."))):
+        raise FormatError(f"{path}: the numbers have commas; make points of them, as tr , . does in a shell")
+
+
+def are_vectors(head: bytes) -> bool:
+    """Return whether most of the first lines are a word and many numbers."""
+    rows = list(map(split_line, sample_lines(head, 0)))
+    return bool(rows) and 2 * sum(is_row(row) and len(row) > MANY for row in rows) >= len(rows)
+
+
+def is_row(tokens: list[bytes]) -> bool:
+    """Return whether tokens are a word and one or more numbers."""
+    return len(tokens) > 1 and count_numbers(tokens) == len(tokens) - 1
 
 
 def split_line(line: bytes) -> list[bytes]:

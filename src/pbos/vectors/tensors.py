@@ -10,6 +10,7 @@ import numpy as np
 from pbos.arrays import FloatMatrix
 from pbos.errors import FormatError
 from pbos.files import PathLike, damage_in
+from pbos.vectors.folder import check_no_model
 from pbos.vectors.rows import Rows
 
 
@@ -27,6 +28,7 @@ def read_tensors(path: PathLike, stream: BinaryIO) -> Rows:
             tensors = load(stream.read())
         except KeyError as error:  # such as BF16
             raise FormatError(f"{path}: NumPy has no numbers of type {error}; save the tensors as F32 or F16") from None
+    check_no_model(path, tensors)
     if not {"vectors", "words"} <= tensors.keys():
         names = ", ".join([*tensors][:5])
         raise FormatError(f"{path}: expected the tensors `vectors` and `words` in the file; it contains: {names}")

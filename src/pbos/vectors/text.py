@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import numpy as np
@@ -11,11 +12,13 @@ from pbos.files import PathLike
 from pbos.kernels.numbers import parse_lines
 from pbos.vectors.stream import BLOCK, LONGEST, NUMBER, Layout, RowBuilder, split_line
 
+LONE_CR = re.compile(rb"\r(?!\n)")
+
 
 def read_text(rows: RowBuilder, layout: Layout, blocks: Iterator[bytes], limit: int | None) -> None:
     """Read all lines, or `limit` rows; rows with NaN or infinity become NaN."""
     line = layout.line
-    for block in end_at_lines(rows.path, blocks, BLOCK + LONGEST * layout.dims):
+    for block in end_at_lines(rows.path, with_newlines(blocks), BLOCK + LONGEST * layout.dims):
         # A number takes at least two bytes. One row more than fits, so that the kernel stops at a line with too few.
         wanted = min(block.count(b"\n"), len(block) // (2 * layout.dims) + 1)
         if limit is not None:
@@ -35,6 +38,19 @@ def read_text(rows: RowBuilder, layout: Layout, blocks: Iterator[bytes], limit: 
                 return
     if layout.announced not in (None, len(rows)):
         warn(f"{rows.path}: the header announces {layout.announced} rows, but there are {len(rows)}; all were read")
+    if layout.dims == 1 and layout.announced is None:
+        warn(f"{rows.path}: there is only one number per word; pass word counts as counts, not as vectors")
+
+
+def with_newlines(blocks: Iterator[bytes]) -> Iterator[bytes]:
+    """Make newlines of carriage returns that are line ends by themselves; the kernel knows those of CRLF."""
+    rest = b""
+    for block in blocks:
+        block = rest + block
+        rest = b"\r" if block.endswith(b"\r") else b""  # a newline may follow
+        block = block.removesuffix(rest)
+        yield LONE_CR.sub(b"\n", block) if b"\r" in block and LONE_CR.search(block) else block
+    yield rest
 
 
 def end_at_lines(path: PathLike, blocks: Iterator[bytes], most: int) -> Iterator[bytes]:
