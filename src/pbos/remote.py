@@ -165,8 +165,7 @@ def fetch(path: PathLike, *names: str) -> Path:
 
 def fetch_file(path: PathLike) -> Path:
     """Return a local copy of a remote file: see `copied`."""
-    name = f"file{PurePosixPath(redacted(url_of(path))).suffix}"
-    return copied(url_of(path), {name: url_of(path)}) / name
+    return copied(url_of(path), {"file": url_of(path)}) / "file"
 
 
 def copied(url: str, sources: dict[str, str]) -> Path:
