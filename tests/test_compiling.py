@@ -75,6 +75,44 @@ def test_the_lock_of_the_cache_is_no_program(tmp_path, monkeypatch):
         assert (tmp_path / "pbos.lock").stat().st_mode & 0o111 == 0
 
 
+EVIL = """
+import os, sys
+class Evil:
+    def __reduce__(self):
+        return os.mkdir, (sys.argv[1],)
+import pickle
+sys.stdout.buffer.write(pickle.dumps(Evil()))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="needs owners of files")
+@pytest.mark.parametrize("who", ["everybody", "another user"])
+def test_compiled_code_that_others_may_have_written_is_not_run(tmp_path, who):
+    """NUMBA_CACHE_DIR may be a folder that all users share, such as one in /tmp. Numba unpickles what is there."""
+    if who == "another user" and os.geteuid() != 0:
+        pytest.skip("needs root, to give files to another user")
+    (tmp_path / "changing.py").write_text("def answer(x):\n    return x + 10\n")
+    paths = os.pathsep.join([str(tmp_path), *sys.path])
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": paths}
+
+    def run():
+        command = [sys.executable, "-B", "-c", CHANGED, "whole"]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True)
+        return done.stdout, done.stderr.count("set NUMBA_CACHE_DIR")
+
+    assert run() == ("11\n", 0)
+    (index,) = (tmp_path / "cache").glob("*/*.nbi")
+    evil = [sys.executable, "-c", EVIL, tmp_path / "marker"]
+    index.write_bytes(subprocess.run(evil, capture_output=True, check=True).stdout)
+    if who == "everybody":
+        index.parent.chmod(0o777)
+    else:
+        os.chown(index, 65534, 65534)
+    found = run()
+    assert not (tmp_path / "marker").exists()
+    assert found == ("11\n", 1)
+
+
 def test_without_a_cache_it_compiles_and_says_so_once(monkeypatch):
     monkeypatch.setattr(numba.core.caching.FunctionCache._impl_class, "_locator_classes", [])
     monkeypatch.setattr(kernels, "_warned", False)

@@ -1,6 +1,7 @@
 """Ctrl-C: a plain KeyboardInterrupt, and on the command line one line and 130, wherever it comes."""
 
 import ctypes
+import os
 import signal
 import subprocess
 import sys
@@ -134,12 +135,13 @@ def test_what_waits_for_a_thread_is_not_begun_after_ctrl_c(monkeypatch):
     assert len(begun) <= 2
 
 
-def test_ctrl_c_at_the_end_of_writing_leaves_nothing(monkeypatch, tmp_path):
-    discard = atomic.discard
-    monkeypatch.setattr(atomic, "discard", lambda *arguments: (ctrl_c(), discard(*arguments)))
+@pytest.mark.parametrize("function", ["locked", "discard"])
+def test_ctrl_c_at_the_begin_or_end_of_writing_leaves_nothing(monkeypatch, tmp_path, function):
+    found = getattr(atomic, function)
+    monkeypatch.setattr(atomic, function, lambda *arguments: (ctrl_c(), found(*arguments))[1])
     with pytest.raises(KeyboardInterrupt):
         pbos.train((WORDS, VECTORS), output=tmp_path / "model")
-    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 
 
 UPLOAD = """
@@ -212,3 +214,16 @@ def test_ignored_ctrl_c_stays_ignored():
     before = "signal.signal(signal.SIGINT, signal.SIG_IGN)\n" + pressed_when_imported("pbos.subwords")
     done = run_main(before, "assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN")
     assert (done.returncode, done.stderr, done.stdout.count("\n")) == (0, "", 1)
+
+
+# In these tests -------------------------------------------------------------------------------------------------------
+
+
+def test_tests_do_not_depend_on_what_they_inherit():
+    """One that presses Ctrl-C in its own process, where that is ignored, as in a job in the background."""
+    test = f"{__file__}::{test_ctrl_c_while_compiling.__name__}"
+    settings = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "COLUMNS": "7", "PBOS_TOKEN": "sesame"}
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist", test]
+    done = subprocess.run(command, env=settings, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stdout

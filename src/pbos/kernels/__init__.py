@@ -7,7 +7,9 @@ and of assignments to slices (which compile their error messages, too), few type
 (each one is another signature).
 """
 
+import errno
 import os
+import stat
 import sys
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -36,16 +38,16 @@ _warned = False
 def kernel(function, **options):
     """Compile a function that Python calls; what was compiled is kept in Numba's cache, if that can be written."""
     global _warned
-    compiled = njit(**OPTIONS, **options)(function)
+    compiled, why = njit(**OPTIONS, **options)(function), ""
     try:
         compiled._cache = Cache(function)
     except RuntimeError:  # Numba's "no locator available"
-        if not _warned:
-            _warned = True
-            warn(
-                "compiled code cannot be kept, as neither pbos's folder nor the home folder can be written, so every "
-                "process compiles for some seconds; set NUMBA_CACHE_DIR to a folder that can be written"
-            )
+        why = "compiled code cannot be kept, as neither pbos's folder nor the home folder can be written"
+    except PermissionError as error:
+        why = f"compiled code in {error.filename} is not used, as other users may have written it"
+    if why and not _warned:
+        _warned = True
+        warn(f"{why}, so every process compiles for some seconds; set NUMBA_CACHE_DIR to a folder of your own")
     if hasattr(compiled, "_compile_for_args"):  # else it is plain Python
         compiled._compile_for_args = interruptible(compiled._compile_for_args)
     return compiled
@@ -98,10 +100,15 @@ class Cache(FunctionCache):  # type: ignore[misc]  # Numba is untyped
     Numba numbers the files of a function, and writes which signature is in which file before the file itself. So after
     a change of the source there is a moment in which the old file is taken for the new one, and two processes can give
     the same number to different signatures. It also looks only at the file of a kernel, not at those of its parts.
+
+    What is in it is run, so it must be ours. In pbos's own folder, who could change it could change pbos.
     """
 
     def __init__(self, function):
         super().__init__(function)
+        in_package = Path(self._cache_path).parent == Path(function.__code__.co_filename).parent
+        if not in_package and not is_ours(self._cache_path):
+            raise PermissionError(errno.EPERM, "other users may have written it", self._cache_path)
         self._cache_file._source_stamp = self._cache_file._source_stamp, STAMP
 
     def load_overload(self, sig, target_context):
@@ -132,6 +139,17 @@ class Cache(FunctionCache):  # type: ignore[misc]  # Numba is untyped
         finally:
             if handle is not None:
                 os.close(handle)
+
+
+@cache
+def is_ours(folder):
+    """Return whether a folder and what is in it belongs to this user or to root, and not everybody can write it."""
+    for path in (folder, *os.scandir(folder)) if hasattr(os, "geteuid") else ():
+        with suppress(FileNotFoundError):  # another process has just replaced it
+            found = os.lstat(path)
+            if found.st_uid not in (0, os.geteuid()) or found.st_mode & stat.S_IWOTH:
+                return False
+    return True
 
 
 @part
