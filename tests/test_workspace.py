@@ -90,6 +90,20 @@ def test_nothing_is_left_of_an_array_that_cannot_be_written(tmp_path, monkeypatc
     assert not list(tmp_path.iterdir())
 
 
+def test_a_full_disk_is_named(vectors, tmp_path, monkeypatch):
+    """Space is reserved before files are mapped; this error of the system has no name of a file."""
+
+    def full(*arguments):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    vectors.write(tmp_path / "vectors.vec")
+    monkeypatch.setattr(os, "posix_fallocate", full, raising=False)
+    with pytest.raises(OSError, match=r"No space left on device: '.*/some.npy'"):
+        Workspace(tmp_path).empty("some", (5, 3), np.float32)
+    with pytest.raises(OSError, match=f"No space left on device: '{tmp_path}'"):
+        pbos.WordVectors.read(tmp_path / "vectors.vec", scratch=tmp_path)
+
+
 def test_a_step_is_done_once(work):
     done = []
 

@@ -17,7 +17,19 @@ import numpy.typing as npt
 from numpy.lib.format import dtype_to_descr, write_array_header_1_0
 
 from pbos.arrays import blocks, save_array
-from pbos.atomic import HIDDEN, LOCK, check_owner, hidden, lock, remove, reserve, sweep, sync, write_whole
+from pbos.atomic import (
+    HIDDEN,
+    LOCK,
+    check_owner,
+    errors_about,
+    hidden,
+    lock,
+    remove,
+    reserve,
+    sweep,
+    sync,
+    write_whole,
+)
 from pbos.errors import InputError
 from pbos.files import names_in, real
 from pbos.pools import Pool
@@ -82,7 +94,7 @@ class Workspace:
         path = self.path(name)
         path.unlink(missing_ok=True)  # it may still be mapped elsewhere
         kind = np.dtype(dtype)
-        with path.open("xb") as stream:
+        with errors_about(path, path), path.open("xb") as stream:
             header = {"descr": dtype_to_descr(kind), "fortran_order": by_column, "shape": shape}
             write_array_header_1_0(stream, header)
             stream.flush()

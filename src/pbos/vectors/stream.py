@@ -7,13 +7,14 @@ import re
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import BinaryIO, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from pbos.arrays import MAX_DIMS, FloatMatrix
-from pbos.atomic import reserve
+from pbos.atomic import errors_about, reserve
 from pbos.errors import FormatError
 from pbos.files import BOM, PathLike, check_text
 from pbos.progress import Advance
@@ -142,7 +143,8 @@ class RowBuilder:
         """Return a new matrix; in a file without a name, which is gone when nobody uses it, if there is a folder."""
         if self.scratch is None or not rows:
             return np.empty((rows, dims), np.float32)
-        with tempfile.TemporaryFile(dir=self.scratch) as file:
+        folder = Path(self.scratch)
+        with errors_about(folder, folder), tempfile.TemporaryFile(dir=folder) as file:
             reserve(cast(BinaryIO, file), 4 * rows * dims)
             return np.frombuffer(mmap.mmap(file.fileno(), 0), np.float32).reshape(rows, dims)
 
