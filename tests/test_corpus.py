@@ -81,6 +81,7 @@ def content_of(folder):
 def count_some(text, folder, numbers=None):
     """Count some shards of a text, as a call that was interrupted has done."""
     folder.mkdir(parents=True, exist_ok=True)
+    counting.check_version(folder)
     for number, shard in enumerate(sources.source_of(text).shards(folder / ".text", Threads(1))):
         if numbers is None or number in numbers:
             job = counting.Job(number, shard, counting.digest_of_shard(shard))
