@@ -62,7 +62,7 @@ def test_info_that_json_cannot_have_is_not_saved(model, folder, value):
     """Python's own JSON would have NaN, which no other reader takes."""
     before = {file.name: file.read_bytes() for file in folder.iterdir()}
     other = pbos.load(folder)
-    other.info["made"] = value
+    other.info = {"made": value}
     with pytest.raises(ModelError, match=r"cannot save to .*: info has to be plain data, as in JSON \("):
         other.save(folder)
     assert {file.name: file.read_bytes() for file in folder.iterdir()} == before
