@@ -215,7 +215,7 @@ def test_an_interrupted_training_goes_on(vectors, no_room, monkeypatch, tmp_path
     pbos.train(vectors, output=tmp_path / "whole", threads=1)
     options = {"output": tmp_path / "model", "memory": "1G", "threads": 1}
     last = len(solved)
-    for stop in (3, last - 3, last):  # while choosing lam, calibrating, and in the last slice
+    for stop in (3, last - 4, last):  # while choosing lam, calibrating, and in the last slice
         stops[:] = [stop - len(list((tmp_path / "model.parts" / "calibration").glob("vectors.*.json")))]
         solved.clear()
         with pytest.raises(KeyboardInterrupt):
@@ -225,7 +225,7 @@ def test_an_interrupted_training_goes_on(vectors, no_room, monkeypatch, tmp_path
         pbos.train(vectors, **options, seed=1)
     solved.clear()
     pbos.train(vectors, **options)
-    assert len(solved) == 1  # only the last slice
+    assert len(solved) == 3  # the two of the probe, and only the last slice
     assert_same(tmp_path / "model", tmp_path / "whole")
     assert not (tmp_path / "model.parts").exists()
 
