@@ -685,7 +685,9 @@ def test_nothing_that_is_written_has_what_is_secret_in_a_url(secretive, web, run
         assert not SECRET.search(str(file.relative_to(tmp_path)).replace("t.txt?SiGnAtUrE", "")), file
         assert not file.is_file() or not SECRET.search(file.read_bytes().decode("latin1")), file
     jobs = [json.loads((tmp_path / "vectors" / "_job.json").read_bytes())["inputs"]]
-    assert [name for name, *_ in jobs[0]] == [f"{address.replace('//', '//***@')}/t.txt?*** {files.digest_of('SiGnAtUrE')}"]
+    assert [name for name, *_ in jobs[0]] == [
+        f"{address.replace('//', '//***@')}/t.txt?*** {files.digest_of('SiGnAtUrE')}"
+    ]
 
 
 # -- many files --------------------------------------------------------------------------------------------------------
