@@ -17,8 +17,8 @@ import numpy as np
 from measure import DATA
 
 import pbos
-from pbos.arrays import unit_rows
 from pbos.evaluation import datasets
+from pbos.words.arrays import unit_rows
 
 
 def dictionary(language: str) -> list[tuple[str, str]]:

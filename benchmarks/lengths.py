@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 import pbos
-from pbos.completion import usual_length
+from pbos.training.complete import usual_length
 
 NEXT = 5000
 

@@ -199,7 +199,8 @@ def best(function, max_seconds: float = 10.0, times: int = 7) -> dict[str, float
 def training(words: int, dims: int, threads: int | None, kind: str, model: str) -> dict[str, dict]:
     """Measure training, step by step, and save the model."""
     import pbos
-    from pbos import solvers, training
+    from pbos.training import solve as solvers
+    from pbos.training import train as training
 
     given, _ = read_words(words, kind)
     vectors = np.concatenate(list(make_vectors(given, dims)))

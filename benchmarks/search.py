@@ -22,7 +22,7 @@ import wordfreq
 from usearch.index import Index
 
 import pbos
-from pbos.arrays import unit_rows
+from pbos.words.arrays import unit_rows
 
 LANGUAGES = ("en", "de", "fr", "es", "it", "pt", "nl", "pl")
 ASKED, NEAREST = 1000, 10

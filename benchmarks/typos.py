@@ -20,7 +20,7 @@ from rapidfuzz.distance import Levenshtein
 from rapidfuzz.process import cdist
 
 import pbos
-from pbos.arrays import unit_rows
+from pbos.words.arrays import unit_rows
 
 EDITS = ("deletion", "insertion", "substitution", "swap")
 SHORTLIST = 100  # nearest words by vector that difflib ranks again

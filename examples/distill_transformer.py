@@ -19,7 +19,7 @@ import numpy as np
 
 import pbos
 from pbos import cosines
-from pbos.arrays import principal_components
+from pbos.words.arrays import principal_components
 
 
 def distill(model: str, words: list[str], dims: int | None, device: str | None, batch_size: int) -> pbos.WordVectors:

@@ -13,7 +13,7 @@ from experiments.report import write_report
 from experiments.reproduce import ELSEWHERE, Runner
 from experiments.rows import read_rows
 from pbos.errors import InputError, PbosError
-from pbos.progress import progress
+from pbos.jobs.progress import progress
 
 EXAMPLES = """examples:
   python -m experiments reproduce all --data my-data --skip fasttext

@@ -15,11 +15,11 @@ import numpy as np
 from rapidfuzz.distance import Levenshtein
 from rapidfuzz.process import cdist
 
-from pbos.arrays import FloatMatrix
 from pbos.errors import InputError
-from pbos.files import open_bytes
-from pbos.text import as_words
-from pbos.vectors import WordVectors
+from pbos.files.paths import open_bytes
+from pbos.tables.word_vectors import WordVectors
+from pbos.words.arrays import FloatMatrix
+from pbos.words.text import as_words
 
 CHUNK = 128  # words compared with all others at a time
 

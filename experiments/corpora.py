@@ -17,10 +17,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from pbos.atomic import write_whole
 from pbos.errors import InputError
-from pbos.published import say
-from pbos.published.fetching import run
+from pbos.files.atomic import write_whole
+from pbos.tables.fetching import run
+from pbos.tables.published import say
 
 FOLDER = Path(__file__).parent / ".cache" / "corpora"
 BLOCKS = "p|l|lb|head|h[1-6]|li|td|th|tr|div|title|dt|dd|item|stage|speaker|span|br"  # tags that end a word

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from experiments import real_data
-from pbos.counts import WordCounts
 from pbos.errors import InputError
 from pbos.evaluation import datasets
 from pbos.evaluation.datasets import Pair
-from pbos.vectors import WordVectors
+from pbos.tables.counts import WordCounts
+from pbos.tables.word_vectors import WordVectors
 
 ENGLISH = (*datasets.ENGLISH, "MEN", "MTurk-771")
 RUSSIAN = tuple(f"{kind}-ru" for kind in datasets.MULTILINGUAL_KINDS)

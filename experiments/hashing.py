@@ -9,18 +9,18 @@ import numpy as np
 import numpy.typing as npt
 
 from experiments.fnv import fnv1a
-from pbos.counts import WordCounts
-from pbos.fitting import make_system, solve
-from pbos.index import SubwordIndex
+from pbos.jobs.pools import Threads
 from pbos.model import Model
-from pbos.pools import Threads
-from pbos.reading import resolved
 from pbos.settings import Preset
-from pbos.subword_vectors import SubwordVectors
-from pbos.text import encode, pack_strings
-from pbos.training import make_index
-from pbos.tuning import Run
-from pbos.vectors import WordVectors
+from pbos.tables.counts import WordCounts
+from pbos.tables.word_vectors import WordVectors
+from pbos.training.system import make_system, solve
+from pbos.training.train import make_index
+from pbos.training.tune import Run
+from pbos.words.index import SubwordIndex
+from pbos.words.text import encode, pack_strings
+from pbos.words.variants import resolved
+from pbos.words.vectors import SubwordVectors
 
 
 def train_hashed(

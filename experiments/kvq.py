@@ -21,8 +21,8 @@ import torch
 from experiments.fnv import fnv1a
 from experiments.neural import say, unpack, write_vectors
 from pbos.errors import InputError
-from pbos.progress import progress as progress_bar
-from pbos.text import as_words
+from pbos.jobs.progress import progress as progress_bar
+from pbos.words.text import as_words
 
 TABLES = 3  # keys, values, queries
 CHUNK = 1024  # words embedded at a time

@@ -35,14 +35,14 @@ import numpy.typing as npt
 from experiments import corpora
 from experiments import data as files
 from experiments.tasks import Cosines, mean_gap
-from pbos.arrays import FloatMatrix, unit_rows
-from pbos.atomic import write_whole
 from pbos.errors import InputError
 from pbos.evaluation import datasets, words
 from pbos.evaluation.results import MIN_ITEMS, Embedder, Score, bootstrap
 from pbos.evaluation.tagging import tagging
-from pbos.files import open_bytes
-from pbos.published import say
+from pbos.files.atomic import write_whole
+from pbos.files.paths import open_bytes
+from pbos.tables.published import say
+from pbos.words.arrays import FloatMatrix, unit_rows
 
 TOKEN = re.compile(r"\w+(?:[-'’]\w+)*|[^\w\s]")
 SYSTEMS = ("fasttext", "gensim", "pbos")

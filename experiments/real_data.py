@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 
 from pbos.errors import InputError
-from pbos.published import Source, Table, make, say
-from pbos.published.catalog import PACKAGES, find
-from pbos.published.formats import Content, read_known
+from pbos.tables.archives import Content, read_known
+from pbos.tables.catalog import PACKAGES, find
+from pbos.tables.published import Source, Table, make, say
 
 ZH_MARKUP = 15  # the most frequent rows of the Chinese table: "<doc", "url", "wikipedia", and one word
 FOLDER = Path(__file__).parent / ".cache" / "real"

@@ -14,10 +14,10 @@ from experiments import data
 from experiments.reproduce import ABLATION, HELDOUT, LANGUAGES, PUBLISHED, SIMILARITY, Runner
 from experiments.rows import Row, read_rows
 from experiments.tasks import GROUPS, Cosines, mean_gap
-from pbos.atomic import write_whole
 from pbos.evaluation.datasets import MULTILINGUAL, MULTILINGUAL_KINDS
 from pbos.evaluation.results import Result, Score
 from pbos.evaluation.words import difference
+from pbos.files.atomic import write_whole
 
 MODELS = ("targets alone", "nearest spelling", "BoS", "KVQ-FH", "PBoS-n", "PBoS", "fastText", "default")
 INDEPENDENT = tuple(name for name in (*data.ENGLISH, *data.RUSSIAN) if "-rel-" not in name and "-sim-" not in name)

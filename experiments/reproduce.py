@@ -21,16 +21,16 @@ from experiments import tasks
 from experiments.baselines import FastText, NearestSpelling
 from experiments.hashing import train_hashed
 from experiments.rows import Row
-from pbos.arrays import unit_rows
-from pbos.atomic import write_whole
-from pbos.counts import WordCounts
 from pbos.errors import InputError
 from pbos.evaluation import datasets, words
 from pbos.evaluation.results import MIN_ITEMS, Embedder, Result, Score
 from pbos.evaluation.tagging import tagging
+from pbos.files.atomic import write_whole
 from pbos.model import Model
 from pbos.settings import PRESETS
-from pbos.vectors import WordVectors
+from pbos.tables.counts import WordCounts
+from pbos.tables.word_vectors import WordVectors
+from pbos.words.arrays import unit_rows
 
 LANGUAGES = (
     *("ar", "eu", "bg", "zh", "cs", "da", "en", "el", "he", "hi", "hu", "id"),
@@ -397,7 +397,7 @@ def code_of(model: str) -> str:
         sources += [file for file in ours.rglob("*.py") if file.relative_to(ours).parts[0] not in skipped]
         sources += [Path(__file__), Path(__file__).parent / "hashing.py"]
     else:
-        sources += [*(ours / "evaluation").glob("*.py"), ours / "arrays.py"]
+        sources += [*(ours / "evaluation").glob("*.py"), ours / "words" / "arrays.py"]
         sources.append(Path(__file__).parent / ("kvq.py" if model == "kvq" else "baselines.py"))
     return digest("".join(code_without_text(file) for file in sorted(sources)), [])
 

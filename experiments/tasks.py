@@ -8,14 +8,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pbos.arrays import NEAR_ZERO, cosines
 from pbos.errors import InputError
 from pbos.evaluation.datasets import AffixRow
 from pbos.evaluation.results import Embedder, Result, Score, bootstrap
 from pbos.evaluation.words import affix_questions, hidden_rows, macro, spearman
 from pbos.model import Model
 from pbos.segmenter import Segmenter
-from pbos.vectors import WordVectors
+from pbos.tables.word_vectors import WordVectors
+from pbos.words.arrays import NEAR_ZERO, cosines
 
 GROUPS = {"frequent": (0, 0.15), "middle": (0.15, 0.5), "rare": (0.5, 1)}  # by rank, as shares of all words
 TENTHS = 10

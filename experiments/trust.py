@@ -17,11 +17,11 @@ from experiments import tasks
 from experiments.report import cell, save, table_lines
 from experiments.reproduce import HIDDEN_PUBLISHED, Runner
 from experiments.rows import Row, read_rows
-from pbos.arrays import FloatMatrix, cosines, unit_rows
 from pbos.evaluation.results import Result
 from pbos.evaluation.words import hidden_rows
 from pbos.model import Model
-from pbos.vectors import WordVectors
+from pbos.tables.word_vectors import WordVectors
+from pbos.words.arrays import FloatMatrix, cosines, unit_rows
 
 FOLDER = Path(__file__).parents[1] / "docs" / "pictures"
 GLOVE, SIZE = "glove-6b-100d", 100_000

@@ -16,8 +16,8 @@ import sys
 import numpy as np
 
 import pbos
-from pbos.arrays import principal_components
 from pbos.model import DATA
+from pbos.words.arrays import principal_components
 
 CARD = """# The {language} model of pbos
 

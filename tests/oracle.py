@@ -9,10 +9,10 @@ from collections.abc import Collection, Iterator
 
 import numpy as np
 
-from pbos.index import SubwordIndex, count_subwords
 from pbos.model import Model
 from pbos.settings import Spelling
-from pbos.text import encode
+from pbos.words.index import SubwordIndex, count_subwords
+from pbos.words.text import encode
 
 
 def segmentations(word: str) -> Iterator[tuple[str, ...]]:

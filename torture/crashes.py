@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 
 import pbos
-from pbos.planning import Plan
+from pbos.training.plan import Plan
 from torture.children import (
     PATIENCE,
     Child,

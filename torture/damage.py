@@ -25,13 +25,13 @@ import numpy as np
 
 import pbos
 from pbos import ModelError
-from pbos.confidence import CURVE, Confidence
-from pbos.index import SubwordIndex
 from pbos.model import Model
 from pbos.settings import Spelling
-from pbos.storage import NUMPY_TYPES
-from pbos.subword_vectors import SubwordVectors
-from pbos.text import pack_strings
+from pbos.words.confidence import CURVE, Confidence
+from pbos.words.index import SubwordIndex
+from pbos.words.storage import NUMPY_TYPES
+from pbos.words.text import pack_strings
+from pbos.words.vectors import SubwordVectors
 from torture.children import rounds
 
 WORDS = ["high", "higher", "lower", "straße", "東京", "x-ray"]

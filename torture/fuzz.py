@@ -91,7 +91,7 @@ def files_with(data: bytes, names: list[str]) -> Path:
 
 def vectors() -> Any:
     """Return small vectors."""
-    from pbos.vectors import WordVectors
+    from pbos.tables.word_vectors import WordVectors
 
     return WordVectors(WORDS, np.arange(24, dtype=np.float32).reshape(6, 4) / 7 - 1)
 
@@ -112,7 +112,7 @@ def read_vectors(name: str) -> Callable[[bytes], object]:
     """Return a function that reads bytes as a file of vectors."""
 
     def read(data: bytes) -> object:
-        from pbos.vectors import WordVectors
+        from pbos.tables.word_vectors import WordVectors
 
         return WordVectors.read(file_with(data, name), progress=False)
 
@@ -121,7 +121,7 @@ def read_vectors(name: str) -> Callable[[bytes], object]:
 
 def read_counts(data: bytes) -> object:
     """Read word counts, and count the letters of words if these are few."""
-    from pbos.counts import WordCounts
+    from pbos.tables.counts import WordCounts
 
     return WordCounts.read(file_with(data, "counts"))
 
@@ -139,7 +139,7 @@ def count_seeds() -> list[bytes]:
 
 def read_word_list(data: bytes) -> object:
     """Read a list of words, as a whole and in two parts."""
-    from pbos.files import decoded_lines, lines_between, open_bytes
+    from pbos.files.paths import decoded_lines, lines_between, open_bytes
 
     path = file_with(data, "words.txt")
     for first, end in ((0, None), (0, len(data) // 2), (len(data) // 2, None)):
@@ -173,7 +173,7 @@ def as_keyed_vectors(state: bytes) -> bytes:
 
 def read_polyglot(data: bytes) -> object:
     """Read a pickle of Polyglot."""
-    from pbos.published.formats import read_polyglot
+    from pbos.tables.archives import read_polyglot
 
     return read_polyglot(file_with(data, "polyglot.pkl"))
 
@@ -186,7 +186,7 @@ def polyglot_seeds() -> list[bytes]:
 
 def read_vector_folder(data: bytes) -> object:
     """Read a folder of vectors."""
-    from pbos.vectors import WordVectors
+    from pbos.tables.word_vectors import WordVectors
 
     return WordVectors.read(files_with(data, ["folder/words.txt", "folder/vectors.npy"]))
 

@@ -19,7 +19,7 @@ import numpy.typing as npt
 import pbos
 from pbos.errors import InputError
 from pbos.model import Model
-from pbos.text import mark
+from pbos.words.text import mark
 
 PROMISED = 1e-3  # the largest relative error of a vector
 SHORT = 500  # characters of an error message

@@ -11,9 +11,9 @@ import numpy as np
 import textbook
 from measure import Row, one_core, race
 
-from pbos.index import count_subwords
 from pbos.settings import Spelling
-from pbos.text import encode
+from pbos.words.index import count_subwords
+from pbos.words.text import encode
 
 
 def rows():

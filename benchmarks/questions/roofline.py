@@ -13,7 +13,7 @@ import numpy as np
 from measure import Row, log, one_core, race
 
 from pbos.kernels.machine import LINE
-from pbos.subword_vectors import NEGLIGIBLE
+from pbos.words.vectors import NEGLIGIBLE
 
 GATHERED = 256  # rows read at a time: 300 KB
 

@@ -14,21 +14,22 @@ from typing import Any, overload
 import numpy as np
 import numpy.typing as npt
 
-from pbos import storage
-from pbos.arrays import BLOCK, FloatMatrix, blocks, cosines, has_masked, principal_components, unit_rows
-from pbos.confidence import Confidence
 from pbos.errors import InputError, ModelError, whole_number
-from pbos.explanation import Explanation
-from pbos.files import exists
-from pbos.index import SubwordIndex
-from pbos.lattice import Lattice
-from pbos.nearest import ROUNDING, nearest, products, rounded
-from pbos.readonly import owned, read_only
+from pbos.files.paths import exists
+from pbos.jobs.threads import BLOCK, blocks
 from pbos.segmenter import Segmenter
 from pbos.settings import INCLUDED, MISSING, Missing, Spelling, check_choice
-from pbos.subword_vectors import SubwordVectors
-from pbos.subwords import Subwords
-from pbos.text import BYTES, MissingWord, PackedStrings, as_words, encode, is_missing, normalize, pack_strings
+from pbos.words import storage
+from pbos.words.arrays import FloatMatrix, cosines, has_masked, principal_components, unit_rows
+from pbos.words.confidence import Confidence
+from pbos.words.explanation import Explanation
+from pbos.words.index import SubwordIndex
+from pbos.words.lattice import Lattice
+from pbos.words.nearest import ROUNDING, nearest, products, rounded
+from pbos.words.readonly import owned, read_only
+from pbos.words.subwords import Subwords
+from pbos.words.text import BYTES, MissingWord, PackedStrings, as_words, encode, is_missing, normalize, pack_strings
+from pbos.words.vectors import SubwordVectors
 
 DATA = Path(__file__).parent / "data"
 QUERIES, COSINES = 64, 1 << 24  # compared with all words at a time; cosines that this may take, 4 bytes each
@@ -384,7 +385,7 @@ class Model(Segmenter):
         >>> bool((model.with_targets(table).embed("covfefe", exact=True) == model["nonsense"]).all())
         True
         """
-        from pbos.vectors import WordVectors  # here, so that loading a model does not wait for it
+        from pbos.tables.word_vectors import WordVectors  # here, so that loading a model does not wait for it
 
         given = WordVectors.of(vectors)
         if given.dims != self.dims:
@@ -472,7 +473,7 @@ class Model(Segmenter):
             private: Whether a new repository is private; None for what is usual for its owner.
             **metadata: What the Hub should know about the model, such as language="en", license="mit" (see `card`).
         """
-        from pbos import hub
+        from pbos.files import hub
 
         hub.create(url := f"hf://{repo.removeprefix('hf://')}", private)
         self.save(url, card=self.card(url, **metadata))

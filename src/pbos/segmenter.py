@@ -8,16 +8,16 @@ from typing import Any, TypeVar, overload
 
 import numpy as np
 
-from pbos import storage
-from pbos.counts import WordCounts
 from pbos.errors import InputError, whole_number
-from pbos.explanation import Explanation
-from pbos.index import SubwordIndex, count_subwords
-from pbos.lattice import Lattice
-from pbos.reading import resolved
 from pbos.settings import Normalization, Preset, Spelling
-from pbos.subwords import Segmentation, Subwords
-from pbos.text import as_words, encode
+from pbos.tables.counts import WordCounts
+from pbos.words import storage
+from pbos.words.explanation import Explanation
+from pbos.words.index import SubwordIndex, count_subwords
+from pbos.words.lattice import Lattice
+from pbos.words.subwords import Segmentation, Subwords
+from pbos.words.text import as_words, encode
+from pbos.words.variants import resolved
 
 Result = TypeVar("Result")
 

@@ -16,10 +16,9 @@ from typing import Any, BinaryIO, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pbos.arrays import FloatMatrix
-from pbos.atomic import write_whole
 from pbos.errors import FormatError, InputError, MissingExtraError, warn
-from pbos.files import (
+from pbos.files.atomic import write_whole
+from pbos.files.paths import (
     ARROW,
     MAX_LINE,
     PARQUET,
@@ -31,9 +30,10 @@ from pbos.files import (
     separator_of,
     suffix_of,
 )
+from pbos.jobs.progress import progress as progress_bar
 from pbos.model import Model, load
-from pbos.progress import progress as progress_bar
 from pbos.settings import MISSING, check_choice
+from pbos.words.arrays import FloatMatrix
 
 try:
     import pyarrow as pa

@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from pbos.atomic import write_whole
 from pbos.errors import InputError, MissingExtraError, ModelError
-from pbos.files import PathLike
+from pbos.files.atomic import write_whole
+from pbos.files.paths import PathLike
 from pbos.model import load
 
 try:

@@ -20,12 +20,12 @@ from typing import Any
 
 import numpy as np
 
-from pbos.arrays import FloatMatrix, principal_components
-from pbos.counts import WordCounts
 from pbos.errors import InputError, MissingExtraError, share
 from pbos.model import Model, load
 from pbos.settings import MISSING, Missing, check_choice
-from pbos.text import MissingWord, as_words
+from pbos.tables.counts import WordCounts
+from pbos.words.arrays import FloatMatrix, principal_components
+from pbos.words.text import MissingWord, as_words
 
 try:
     from scipy.sparse import csr_matrix

@@ -20,11 +20,11 @@ from typing import Any
 
 import numpy as np
 
-from pbos.arrays import FloatMatrix
 from pbos.errors import InputError, MissingExtraError, ModelError, PbosError, warn
 from pbos.model import Model, load
 from pbos.settings import check_choice
-from pbos.storage import CARD, CONFIG, TENSORS
+from pbos.words.arrays import FloatMatrix
+from pbos.words.storage import CARD, CONFIG, TENSORS
 
 try:
     from spacy import util

@@ -16,16 +16,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pbos import storage
-from pbos.arrays import unit_rows
 from pbos.errors import InputError, MissingExtraError, ModelError
-from pbos.index import SubwordIndex
 from pbos.model import Model
 from pbos.settings import Spelling
-from pbos.subword_vectors import SubwordVectors
-from pbos.subwords import Subwords
-from pbos.text import PackedStrings, as_words, pack_strings
-from pbos.training import train
+from pbos.training.train import train
+from pbos.words import storage
+from pbos.words.arrays import unit_rows
+from pbos.words.index import SubwordIndex
+from pbos.words.subwords import Subwords
+from pbos.words.text import PackedStrings, as_words, pack_strings
+from pbos.words.vectors import SubwordVectors
 
 try:
     import torch

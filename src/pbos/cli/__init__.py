@@ -10,7 +10,7 @@ INTERRUPTED = "pbos: interrupted; nothing was left half-written\n"
 try:
     import signal
 
-    from pbos.interrupts import Interrupts
+    from pbos.jobs.interrupts import Interrupts
 except KeyboardInterrupt:  # as yet, Python handles Ctrl-C
     sys.stderr.write(INTERRUPTED)
     sys.exit(130)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO, TypeVar, cast, get_arg
 import typer
 
 from pbos.errors import InputError, for_terminal, one_line, shortened
-from pbos.files import decoded_lines, is_table, lines_between, open_bytes, words_of_lines
+from pbos.files.paths import decoded_lines, is_table, lines_between, open_bytes, words_of_lines
 from pbos.settings import INCLUDED, PRESETS, Preset
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ def compile(json: JsonOption = False) -> None:
       NUMBA_CACHE_DIR=/var/cache/pbos pbos compile
     """
     start = time.perf_counter()
-    from pbos.compiling import compile_kernels
+    from pbos.cli.compiling import compile_kernels
 
     count, folder = compile_kernels()
     seconds = time.perf_counter() - start

@@ -9,7 +9,7 @@ import typer
 
 import pbos
 from pbos.cli.common import CountsOption, JsonOption, ModelOption, PresetOption, write_json, write_row
-from pbos.files import is_remote, local
+from pbos.files.paths import is_remote, local
 
 if TYPE_CHECKING:
     from pbos.evaluation.results import Embedder, Result

@@ -10,7 +10,6 @@ from typing import Annotated, Any
 import typer
 
 import pbos
-from pbos.atomic import check_target
 from pbos.cli.common import (
     MAX_SHOWN,
     ColumnOption,
@@ -31,8 +30,9 @@ from pbos.cli.common import (
     write_json,
 )
 from pbos.errors import InputError, one_line
+from pbos.files.atomic import check_target
 from pbos.settings import DTYPES, Preset
-from pbos.vectors.formats import FORMATS, check_words, choose_format
+from pbos.tables.formats import FORMATS, check_words, choose_format
 
 # what `solver_facts` describes
 SOLVER_REPORT = ("losses", "lam", "reliability", "tried", "iterations", "excess")
@@ -93,8 +93,8 @@ def train(
       pbos train GoogleNews.bin --memory 8G --dtype float16 -o my-model
       pbos train GoogleNews.bin --scheduler tcp://10.0.0.1:8786 -o /shared/my-model
     """
-    from pbos.training import check_arguments, parts_of, plan_of, read_vectors
-    from pbos.workspace import JOB
+    from pbos.jobs.workspace import JOB
+    from pbos.training.train import check_arguments, parts_of, plan_of, read_vectors
 
     if json and not plan:
         raise InputError("--json writes the plan; give --plan too, or leave it out")
@@ -136,7 +136,7 @@ def train(
 
 def check_output(folder: str, *, replace: bool) -> None:
     """Raise an error if no model can be saved to a folder, or if it would take the place of another one."""
-    from pbos.storage import check_writable, is_model, target_of
+    from pbos.words.storage import check_writable, is_model, target_of
 
     if not replace and is_model(target_of(folder)):
         raise InputError(f"{folder} has a model already; replace it with --force, or choose another folder")
@@ -269,7 +269,7 @@ def complete(
       pbos complete vectors.vec corpus.txt.gz --text --min-count 10 -o completed.safetensors
       pbos complete vectors.vec words.txt -m my-model -o completed.npz
     """
-    from pbos.completion import check_completion
+    from pbos.training.complete import check_completion
 
     format = choose_format(output, format)  # training takes a while: find out first whether the table can be written
     check_target(output)

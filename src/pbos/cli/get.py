@@ -13,7 +13,7 @@ from pbos.errors import InputError
 
 def names() -> list[str]:
     """Return the names of all vectors."""
-    from pbos import published
+    from pbos.tables import published
 
     return [table.name for table in published.tables()]
 
@@ -42,7 +42,7 @@ def get(
       pbos get fasttext-crawl-de
       pbos train "$(pbos get polyglot-tr)" --preset pbos -o turkish-model
     """
-    from pbos import published
+    from pbos.tables import published
 
     if output is None and force:
         raise InputError("--force replaces a model; give its folder with --output")

@@ -11,12 +11,12 @@ from typing import Annotated, Any
 import typer
 
 import pbos
-from pbos.atomic import remove
 from pbos.cli import Interrupted
 from pbos.cli.common import SchedulerOption, ThreadsOption, note, one_of, with_settings
 from pbos.cli.files import ForceOption, OutputOption, check_output, note_saved
 from pbos.errors import InputError, PbosError
-from pbos.files import absolute, is_remote, local
+from pbos.files.atomic import remove
+from pbos.files.paths import absolute, is_remote, local
 from pbos.settings import DTYPES
 
 ColumnOption = Annotated[

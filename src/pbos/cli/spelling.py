@@ -10,7 +10,6 @@ from typing import Annotated, Any
 import typer
 
 import pbos
-from pbos.atomic import write_whole
 from pbos.cli.common import (
     ColumnOption,
     CountsOption,
@@ -27,6 +26,7 @@ from pbos.cli.common import (
     write_row,
 )
 from pbos.errors import InputError, one_line
+from pbos.files.atomic import write_whole
 
 NumberOption = Annotated[int, typer.Option("-n", "--number", min=1, help="The number of segmentations.")]
 
@@ -142,7 +142,7 @@ def segmenter_of(model: str | None, counts: str | None, **settings: Any) -> pbos
     if counts is not None:
         return pbos.Segmenter.from_counts(counts, **settings)
     from pbos.model import place_of
-    from pbos.storage import folder_of, read_files
+    from pbos.words.storage import folder_of, read_files
 
     place = place_of(model)
     return pbos.load(model) if "vectors" in read_files(folder_of(place))[0] else pbos.Segmenter.load(place)

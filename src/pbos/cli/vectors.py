@@ -33,9 +33,9 @@ from pbos.cli.common import (
     write_row,
 )
 from pbos.errors import InputError
-from pbos.files import is_folder, is_table
+from pbos.files.paths import is_folder, is_table
 from pbos.settings import MISSING
-from pbos.vectors.formats import OTHER_SUFFIXES, choose_format
+from pbos.tables.formats import OTHER_SUFFIXES, choose_format
 
 ExactOption = Annotated[bool, typer.Option("--exact", help="Use the given vectors of training words.")]
 TargetsOption = Annotated[
@@ -158,8 +158,8 @@ def _write_rows(
     exact: bool,
     threads: int | None,
 ) -> None:
-    from pbos.progress import progress
-    from pbos.vectors.writing import leaving_out, row_writer, writer
+    from pbos.jobs.progress import progress
+    from pbos.tables.writing import leaving_out, row_writer, writer
 
     uncovered, done = Uncovered(), 0
     options: dict[str, Any] = {"missing": "zeros", "threads": threads}  # missing words that get none are left out

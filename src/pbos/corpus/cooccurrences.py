@@ -15,13 +15,13 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from pbos.atomic import write_whole_folder
 from pbos.corpus.words import words_of
 from pbos.errors import FormatError, InputError
-from pbos.files import PathLike, damage_in, local, real
+from pbos.files.atomic import write_whole_folder
+from pbos.files.paths import PathLike, damage_in, local, real
+from pbos.jobs.threads import in_threads, thread_count
 from pbos.kernels import lines, pairs
-from pbos.readonly import ReadOnlyList
-from pbos.threads import in_threads, thread_count
+from pbos.words.readonly import ReadOnlyList
 
 FORMAT = "pbos co-occurrences 1"
 LEAST_TOKENS = 1_000_000  # a shorter block is thinned out as if it had so many, or nothing would be left of it

@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pbos import __version__
-from pbos.atomic import LOCK, check_owner, discard, hidden, lock, put_in_place, remove, write_whole
 from pbos.corpus.cooccurrences import Cooccurrences, Counting, merge, read_info
 from pbos.corpus.sources import Shard, Source, text_of
 from pbos.errors import InputError, warn
-from pbos.files import real
-from pbos.pools import Pool
-from pbos.progress import progress as progress_bar
-from pbos.threads import thread_count
+from pbos.files.atomic import LOCK, check_owner, discard, hidden, lock, put_in_place, remove, write_whole
+from pbos.files.paths import real
+from pbos.jobs.pools import Pool
+from pbos.jobs.progress import progress as progress_bar
+from pbos.jobs.threads import thread_count
 
 FAN_IN = 16  # runs of the same size that are merged into one
 BLOCK_MEMORY = 512 << 20  # what counting one shard needs at most, in bytes, with windows of up to 8 words

@@ -13,10 +13,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pbos.atomic import write_whole
 from pbos.corpus.words import BETWEEN_TOKENS
 from pbos.errors import FormatError, InputError
-from pbos.files import (
+from pbos.files.atomic import write_whole
+from pbos.files.paths import (
     BOM,
     FIRST,
     absolute,
@@ -30,9 +30,9 @@ from pbos.files import (
     open_file,
     url_of,
 )
-from pbos.pools import Pool
-from pbos.text import is_missing
-from pbos.vectors.stream import are_vectors
+from pbos.jobs.pools import Pool
+from pbos.tables.stream import are_vectors
+from pbos.words.text import is_missing
 
 BLOCK = 16 << 20  # bytes of a shard; a fixed size, because thinning out depends on it
 NEAR = 1 << 16  # bytes before a cut that are searched for an end of line
@@ -168,7 +168,7 @@ def plain_size(path: str) -> int | None:
 def read_range(path: str, start: int, stop: int) -> bytes:
     """Return some bytes of a file."""
     if is_remote(path):
-        from pbos import remote
+        from pbos.files import remote
 
         return remote.read_range(path, start, stop)
     with open_file(path) as stream:
@@ -179,7 +179,7 @@ def read_range(path: str, start: int, stop: int) -> bytes:
 def files_like(pattern: str) -> list[str]:
     """Return the files that a pattern matches, sorted; it may be absolute or a URL, unlike those of Path.glob."""
     if is_remote(pattern):
-        from pbos import remote
+        from pbos.files import remote
 
         return remote.files_like(pattern)
     return sorted(name for name in glob.glob(pattern, recursive=True) if not Path(name).is_dir())  # noqa: PTH207

@@ -13,15 +13,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pbos.arrays import FloatMatrix, unit_rows
 from pbos.corpus.cooccurrences import Cooccurrences, Rows, ranges
 from pbos.errors import InputError
+from pbos.jobs.progress import progress as progress_bar
+from pbos.jobs.threads import in_threads, one_blas_thread, thread_count
 from pbos.kernels import pairs
 from pbos.kernels.compose import compose
 from pbos.kernels.ridge import normal_product
-from pbos.progress import progress as progress_bar
-from pbos.solvers import line_aligned
-from pbos.threads import in_threads, one_blas_thread, thread_count
+from pbos.training.solve import line_aligned
+from pbos.words.arrays import FloatMatrix, unit_rows
 
 MIN_CONTEXT_COUNT = 5  # how often a word has to occur to be a context
 MAX_CONTEXTS = 50_000

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pbos.kernels import tokens
-from pbos.text import normalize
+from pbos.words.text import normalize
 
 CUTS = ("words", "spaces", "tokens")
 """Ways to find the words of a text: by its letters, by the spaces between them, or as the tokens that were given."""

@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-from pbos.atomic import write_whole_folder
-from pbos.counts import at_commas, at_tabs, is_name, is_number
 from pbos.errors import FormatError, InputError
-from pbos.files import PathLike, local, open_bytes, plain_suffix, read_lines, user_cache
+from pbos.files.atomic import write_whole_folder
+from pbos.files.paths import PathLike, local, open_bytes, plain_suffix, read_lines, user_cache
 from pbos.settings import check_choice
-from pbos.vectors.formats import SUFFIXES
+from pbos.tables.counts import at_commas, at_tabs, is_name, is_number
+from pbos.tables.formats import SUFFIXES
 
 Pair = tuple[str, str, float]  # two words and how similar people find them
 Sentence = list[tuple[str, str]]  # words and their tags
@@ -256,7 +256,7 @@ def advice(entry: Dataset) -> str:
 
 def fetch(entry: Dataset) -> Path:
     """Download a data set into the cache, check it, and return its file."""
-    from pbos.published.fetching import download, take_out
+    from pbos.tables.fetching import download, take_out
 
     folder = user_cache("data") / entry.name
     folder.parent.mkdir(parents=True, exist_ok=True)

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from pbos.arrays import FloatMatrix
+from pbos.words.arrays import FloatMatrix
 
 MIN_ITEMS = 20  # smaller samples get no interval
 

@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pbos.arrays import NEAR_ZERO, FloatMatrix, cosines, unit_rows
 from pbos.errors import InputError, MissingExtraError
 from pbos.evaluation.datasets import AffixRow, Pair
 from pbos.evaluation.results import Embedder, Result, Score, bootstrap
 from pbos.segmenter import Segmenter
-from pbos.text import BOUNDARIES, as_words
-from pbos.vectors import WordVectors
+from pbos.tables.word_vectors import WordVectors
+from pbos.words.arrays import NEAR_ZERO, FloatMatrix, cosines, unit_rows
+from pbos.words.text import BOUNDARIES, as_words
 
 Ints = npt.NDArray[np.int64]
 

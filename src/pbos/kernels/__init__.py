@@ -21,8 +21,8 @@ from numba.core import event, serialize
 from numba.core.caching import FunctionCache
 
 from pbos.errors import warn
-from pbos.interrupts import interruptible
-from pbos.threads import check_interrupt
+from pbos.jobs.interrupts import interruptible
+from pbos.jobs.threads import check_interrupt
 
 try:
     import fcntl

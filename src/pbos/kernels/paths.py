@@ -22,7 +22,7 @@ MANY_WAYS = 1 << 20  # room for more is only made when it is needed
 def count_letters(codes, offsets, first, last, boundaries, inner_boundaries):
     """Return how many letters come before each position of words first to last (exclusive), by slot.
 
-    Marks are where `pbos.text.mark` writes them: at both ends and, with inner boundaries, around each separator, as
+    Marks are where `words.text.mark` writes them: at both ends and, with inner boundaries, around each separator, as
     `>c<`. A `>` inside the word always starts such a triple, because `<` and `>` are separators themselves.
     """
     letters = np.empty(offsets[last] - offsets[first] + last - first, np.int64)

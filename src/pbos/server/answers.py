@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from pbos.arrays import FloatMatrix, row_lengths, unit_rows
 from pbos.model import Model, Neighbors
 from pbos.server.gate import stop_if_abandoned
 from pbos.settings import Spelling
-from pbos.text import BOUNDARIES, encode, mark, normalize
+from pbos.words.arrays import FloatMatrix, row_lengths, unit_rows
+from pbos.words.text import BOUNDARIES, encode, mark, normalize
 
 SCANNED = 1 << 15  # words searched for a subword at a time
 

@@ -31,7 +31,6 @@ from pydantic_core import to_json
 from starlette.exceptions import HTTPException
 
 from pbos import __version__
-from pbos.arrays import FloatMatrix, unit_rows
 from pbos.errors import InputError
 from pbos.model import QUERIES, Model, load
 from pbos.server import schemas
@@ -39,7 +38,8 @@ from pbos.server.answers import about_subword, as_neighbors, compared, confidenc
 from pbos.server.examples import words_to_try
 from pbos.server.gate import WEIGHT, Gate, Load, error_response, stop_if_abandoned
 from pbos.server.schemas import Limits
-from pbos.subwords import Segmentation
+from pbos.words.arrays import FloatMatrix, unit_rows
+from pbos.words.subwords import Segmentation
 
 DEFAULT_LIMITS = Limits()
 BLOCK = 256  # words worked on at a time

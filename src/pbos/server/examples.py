@@ -10,8 +10,8 @@ from statistics import median
 
 import numpy as np
 
-from pbos.arrays import unit_rows
 from pbos.model import Model
+from pbos.words.arrays import unit_rows
 
 READ = 20_000  # training words whose parts are looked at, from the first
 COMMON = 1000  # words that are too common for the map: most tables start with words such as "the"

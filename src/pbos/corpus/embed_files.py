@@ -1,0 +1,278 @@
+"""`embed_files()`: the vectors of very many words, part by part, in this process or on a cluster."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pbos import __version__
+from pbos.corpus.sources import files_of, plain_size
+from pbos.errors import InputError
+from pbos.files.atomic import check_target, discard, hidden, write_whole
+from pbos.files.paths import (
+    everywhere,
+    exists,
+    is_folder,
+    is_remote,
+    is_table,
+    lines_between,
+    names_in,
+    open_bytes,
+    public_name,
+    remove_file,
+    state_of,
+    words_of_lines,
+)
+from pbos.jobs.interrupts import interruptible
+from pbos.jobs.pools import pool_of
+from pbos.jobs.progress import progress as progress_bar
+from pbos.jobs.threads import in_threads
+from pbos.model import Model, place_of
+from pbos.words.storage import CONFIG, TENSORS, folder_of
+
+if TYPE_CHECKING:
+    from pbos.adapters.arrow import Embedded, Embedder, MissingInColumn, Table
+
+ROWS = 1 << 20  # of Parquet in a part, except that row groups are not cut
+BYTES = 8 << 20  # of text in a part
+JOB, SUCCESS = "_job.json", "_SUCCESS"  # Spark, Dask and Arrow do not read files whose names start so
+AT_ONCE = 16  # requests to a remote store
+
+
+class Part(NamedTuple):
+    """A part of the words: row groups of a Parquet file, the lines that start in a range of bytes, or a whole file."""
+
+    path: str
+    first: int = 0
+    end: int | None = None
+
+
+@interruptible
+def embed_files(
+    model: Model | str | PathLike[str] | None,
+    sources: str | PathLike[str] | Iterable[str | PathLike[str]],
+    target: str | PathLike[str],
+    *,
+    column: str | None = None,
+    vector_column: str = "vector",
+    confidence_column: str | None = None,
+    missing: MissingInColumn = "error",
+    exact: bool = False,
+    threads: int | None = None,
+    scheduler: str | Any = None,
+    progress: bool | None = None,
+) -> Embedded:
+    """Embed the words of many files into a folder of Parquet files, in this process or on a Dask cluster.
+
+    The words are divided into parts of about a million, and each part becomes a file: `part-00000.parquet` and so on,
+    with the columns that `embed_table` writes. The file `_SUCCESS` says that the folder is complete. If the work was
+    interrupted, call this again: parts that are there are kept. The files do not depend on where they were made.
+
+    Args:
+        model: The folder of the model, or its URL, which all workers can read; None for the English model of pbos; or a
+            model, which is saved next to the target for the time being.
+        sources: Files, URLs, or patterns such as "words/*.parquet": Parquet, Arrow, CSV, TSV, or text with one word per
+            line, possibly compressed. Parquet files are divided at their row groups and text files at their lines; any
+            other file is one part.
+        target: The folder, or its URL, which all workers can write to.
+        column: Tables: the column of words; None for the only column of strings, or "word" in CSV. Text: the name of
+            the column.
+        vector_column: The name of the column of vectors.
+        confidence_column: The name of another column, of the confidence of each word; None for no such column.
+        missing: What to do with missing words (null or empty): "error", "zeros" for zero vectors, or "null".
+        exact: Return the given vectors of training words, as in `model.embed`.
+        threads: The number of threads of this process; None for one per core.
+        scheduler: Where to work: None for this process; the address of a Dask scheduler, such as
+            "tcp://10.0.0.1:8786"; "local" for processes on this machine; or Dask's client.
+        progress: Whether to show a progress bar; None for "if stderr is a terminal".
+    """
+    from pbos.adapters.arrow import EXAMPLES, Embedded, Embedder, as_column
+
+    named = [sources] if isinstance(sources, (str, PathLike)) else sources
+    folder, files = everywhere(target), [everywhere(path) for path in files_of(named)]
+    check_target(folder)
+    options: dict[str, Any] = {
+        "column": column,
+        "vector_column": vector_column,
+        "confidence_column": confidence_column,
+        "missing": missing,
+        "exact": exact,
+    }
+    with saved(model, folder) as path:
+        embedder = Embedder(path, **options)
+        embedder.embed(as_column([]), "word")  # raises an error if the model lacks what is asked of it
+        job = {
+            "pbos": __version__,
+            "model": digest_of(folder_of(place_of(path))),
+            "inputs": [
+                [public_name(file), *state]
+                for file, state in zip(files, in_threads(state_of, files, AT_ONCE), strict=True)
+            ],
+            "options": options,
+        }
+        check_folder(folder, job)
+        with pool_of(scheduler, threads) as pool:
+            found = pool.map("list-parts", partial(parts_of, embedder, rows=ROWS, size=BYTES), files)
+            parts = list(enumerate(itertools.chain.from_iterable(found)))
+            there = names_in(folder)
+            left = [(number, part) for number, part in parts if name_of(number) not in there]
+            begin(folder, job, is_complete=not left)
+            if scheduler is None:
+                embedder = replace(embedder, threads=max(1, pool.size // max(1, len(left))))
+            with progress_bar("embedding", len(parts), progress) as go:
+                go(len(parts) - len(left))
+                done: list[int] = []
+
+                def on_done(part: Embedded) -> None:
+                    done.append(part.words)
+                    go(1, note=f"{sum(done):,} words")
+
+                results = pool.map("embed-words", partial(embed_part, embedder, folder), left, on_done)
+        finish(folder)
+    return Embedded(
+        len(left),
+        len(parts) - len(left),
+        sum(part.words for part in results),
+        sum(part.uncovered for part in results),
+        [word for part in results for word in part.examples][:EXAMPLES],
+        sum(part.missing for part in results),
+    )
+
+
+@contextmanager
+def saved(model: Model | str | PathLike[str] | None, folder: str) -> Iterator[str | PathLike[str] | None]:
+    """Yield the folder of a model, which is saved next to another folder if it is in memory."""
+    if not isinstance(model, Model):
+        yield model
+        return
+    if is_remote(folder):
+        raise InputError(f"a model in memory cannot be used for {folder}; save it, and pass the path of its folder")
+    with hidden(Path(folder)) as temporary:
+        model.save(temporary)
+        yield temporary
+
+
+def digest_of(folder: Path) -> str:
+    """Return a digest of the content of a model folder."""
+    digest = hashlib.sha256()
+    for name in (CONFIG, TENSORS):
+        with (folder / name).open("rb") as stream:
+            while chunk := stream.read(1 << 20):
+                digest.update(chunk)
+    return digest.hexdigest()
+
+
+# The folder -----------------------------------------------------------------------------------------------------------
+
+
+def check_folder(folder: str, job: dict[str, Any]) -> None:
+    """Raise InputError if a folder is none, or has anything else than the vectors of a job."""
+    if exists(folder) and not is_folder(folder):
+        raise InputError(f"{folder} is a file; choose a folder")
+    there = names_in(folder)
+    if there and JOB not in there:
+        raise InputError(f"{folder} has other content; choose another folder, or delete this one")
+    if any(name.startswith("part-") for name in there):
+        with open_bytes(f"{folder}/{JOB}") as stream:
+            try:
+                before = dict(json.loads(stream.read()))
+            except (ValueError, TypeError, RecursionError):
+                raise InputError(f"{folder}/{JOB} is damaged; choose another folder, or delete this one") from None
+        if others := [name for name in job if job[name] != before.get(name)]:
+            raise InputError(
+                f"{folder} has vectors of another job (not the same {', '.join(others)}); "
+                "choose another folder, or delete this one"
+            )
+
+
+def begin(folder: str, job: dict[str, Any], is_complete: bool) -> None:
+    """Make the folder of a job; as long as a part is missing, readers must not take it for complete."""
+    if not is_remote(folder):
+        Path(folder).mkdir(exist_ok=True)
+    if not is_complete:
+        remove_file(f"{folder}/{SUCCESS}")
+    with write_whole(f"{folder}/{JOB}") as stream:
+        stream.write(json.dumps(job, indent=1).encode() + b"\n")
+
+
+def finish(folder: str) -> None:
+    """Mark a folder as complete, and remove what lost workers have left, or still write."""
+    if not is_remote(folder):
+        for rest in Path(folder).glob(".part-*.tmp"):
+            discard(rest)
+    with write_whole(f"{folder}/{SUCCESS}"):
+        pass
+
+
+def name_of(number: int) -> str:
+    """Return the name of the file of a part."""
+    return f"part-{number:05}.parquet"
+
+
+# Parts ----------------------------------------------------------------------------------------------------------------
+
+
+def parts_of(embedder: Embedder, path: str, rows: int, size: int) -> list[Part]:
+    """Return the parts of a file, after checking that it has a column of words and none of the new ones.
+
+    Args:
+        embedder: What to do with the words.
+        path: The file.
+        rows: The most rows of a part of a Parquet file, except that row groups are not cut.
+        size: The bytes of a part of a text file.
+    """
+    with open_part(Part(path), embedder.column) as table:
+        embedder.schema(table.schema)
+        if table.groups is not None:
+            cuts = [*cuts_of(table.groups, rows), len(table.groups)]
+            return [Part(path, *ends) for ends in itertools.pairwise(cuts)]
+        length = None if is_table(path) else plain_size(path)
+        if length is None:
+            return [Part(path)]
+        return [Part(path, first, first + size) for first in range(0, max(length, 1), size)]
+
+
+def cuts_of(sizes: list[int], most: int) -> list[int]:
+    """Return the first item of each group of items whose sizes sum to `most` or less, or of a single larger item.
+
+    >>> cuts_of([40, 40, 40, 100, 10], most=100)
+    [0, 2, 3, 4]
+    """
+    cuts, sum_ = [0], 0
+    for at, size in enumerate(sizes):
+        if sum_ and sum_ + size > most:
+            cuts.append(at)
+            sum_ = 0
+        sum_ += size
+    return cuts
+
+
+@contextmanager
+def open_part(part: Part, column: str | None) -> Iterator[Table]:
+    """Open a part as a table."""
+    from pbos.adapters.arrow import open_table, table_of_words
+
+    if is_table(part.path):
+        groups = None if part.end is None else range(part.first, part.end)
+        with open_table(part.path, column, groups) as table:
+            yield table
+        return
+    place = f"{part.path}, {f'after byte {part.first}, ' if part.first else ''}line"
+    with open_bytes(part.path) as stream:
+        words = words_of_lines(lines_between(stream, part.first, part.end), place)
+        yield table_of_words(words, column or "word", place)
+
+
+def embed_part(embedder: Embedder, folder: str, numbered: tuple[int, Part]) -> Embedded:
+    """Write the file of a part."""
+    number, part = numbered
+    with open_part(part, embedder.column) as table:
+        return embedder.copy(table, f"{folder}/{name_of(number)}")

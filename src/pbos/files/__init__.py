@@ -1,0 +1,1 @@
+"""Paths and URLs: read, and written completely or not at all."""

@@ -1,0 +1,417 @@
+"""Writing files and folders completely or not at all, while other processes do the same; here, or behind URLs."""
+
+from __future__ import annotations
+
+import bz2
+import ctypes
+import errno
+import gzip
+import lzma
+import os
+import re
+import secrets
+import shutil
+import stat
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, BinaryIO
+
+from pbos.errors import InputError
+from pbos.files.paths import PathLike, digest_of, is_hub, is_remote, local, real, suffix_of, zstandard
+
+if sys.platform != "win32":
+    import fcntl
+
+LOCK = ".lock"
+HIDDEN = re.compile(r"\.(.+)\.[0-9a-f]{12}\.tmp", re.DOTALL)  # folders for what is not complete yet
+NEW, OLD = "new", "old"  # names in a hidden folder; the latter with a number
+CONTENT = re.compile(rf"{re.escape(LOCK)}|{NEW}|{OLD}\d*|\.{NEW}\.[0-9a-f]{{12}}\.tmp")
+LONG_NAME = 100  # bytes; that of a hidden folder has 18 more, and disks allow 255 or, if they are encrypted, 143
+ACCESS_LIST = "system.posix_acl_access"
+DESCRIPTOR = re.compile(r"/(?:dev|proc/self)/(?:fd/(\d+)|(stdout|stderr))")
+DISK_IS_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+def check_target(path: PathLike) -> None:
+    """Raise an error if no file can be written at a path, before any work is done for it."""
+    if suffix_of(path) == ".zst":
+        zstandard()
+    if is_remote(path):
+        from pbos.files import remote
+
+        remote.check_writable(path)
+        return
+    given, folder = local(path), real(path).parent
+    if not folder.is_dir():
+        raise InputError(f"{path} cannot be written: its folder does not exist")
+    if not (given.is_dir() or is_standing(given) or os.access(folder, os.W_OK)):
+        raise InputError(f"{path} cannot be written: no permission to write in {folder}")
+
+
+def save_array(stream: BinaryIO, array: Any) -> None:
+    """Write an array as .npy. Unlike NumPy on a real file, this says so if the disk is full."""
+    import numpy as np  # here, because most of what imports this file needs none
+
+    np.save(SimpleNamespace(write=stream.write), array)
+
+
+@contextmanager
+def errors_about(target: Path, temporary: Path) -> Iterator[None]:
+    """Make errors of the system name the file that was requested, not a temporary one."""
+    try:
+        yield
+    except OSError as error:
+        if str(error.filename).startswith(str(temporary)) or (error.filename is None and error.errno in DISK_IS_FULL):
+            error.filename = str(target)
+            del error.filename2  # with None there, the error would say "-> None"
+        raise
+
+
+@contextmanager
+def hidden(target: Path) -> Iterator[Path]:
+    """Yield a new path for what will become a file or folder when it is complete; errors name the target.
+
+    It is in a hidden folder next to the target, which is removed at the end. The folder is locked until then: this
+    tells it from those that killed processes have left, which are removed first. If the target is a link, nothing of
+    this is about what it leads to.
+    """
+    with suppress(FileNotFoundError):
+        target.lstat()  # now, not after the work, is the time to learn that there can be no such name
+    sweep(target.parent, target.name)
+    folder = target.with_name(f".{stem_of(target.name)}.{secrets.token_hex(6)}.tmp")
+    with errors_about(target, folder), lock(folder) as handle:
+        if handle is not None and [entry.name for entry in os.scandir(handle)] != [LOCK]:  # somebody put another there
+            raise OSError(errno.EBUSY, os.strerror(errno.EBUSY), str(target))
+        try:
+            yield folder / NEW
+        finally:
+            discard(folder, handle)
+
+
+def stem_of(name: str) -> str:
+    """Return what stands for the name of a target in those of its hidden folders."""
+    return name if len(os.fsencode(name)) <= LONG_NAME else digest_of(name)
+
+
+def sweep(folder: Path, name: str | None = None) -> None:
+    """Remove what killed processes have left of a file or folder that they were writing, or of all (not on Windows)."""
+    if sys.platform == "win32":
+        return
+    with suppress(OSError):
+        for path in folder.iterdir():
+            found = HIDDEN.fullmatch(path.name)
+            if found and (name is None or found[1] == stem_of(name)):
+                sweep_one(path, folder / (name or found[1]))
+
+
+def sweep_one(folder: Path, target: Path) -> None:
+    """Remove a hidden folder, if it is ours and the process that has made it is gone."""
+    with suppress(OSError), ExitStack() as stack:
+        handle = open_folder(folder)
+        stack.callback(os.close, handle)
+        if os.fstat(handle).st_uid != os.geteuid():
+            return
+        with suppress(OSError):
+            folder.rmdir()  # killed before there was a lock: it is empty
+        file = os.open(LOCK, os.O_RDWR | os.O_NOFOLLOW, dir_fd=handle)
+        stack.callback(os.close, file)
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if not os.path.samestat(os.fstat(file), (folder / LOCK).lstat()):
+            return  # another process has swept it, and its owner has made it again
+        names = sorted(entry.name for entry in os.scandir(handle))
+        if not all(map(CONTENT.fullmatch, names)):
+            return  # something else that was given this name
+        if names[-1].startswith(OLD) and not target.exists():
+            os.rename(names[-1], target, src_dir_fd=handle)  # killed after moving it away: see `put_in_place`
+        discard(folder, handle)
+
+
+def open_folder(folder: Path) -> int:
+    """Open a folder, but none that a link leads to (not on Windows)."""
+    return os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+
+
+def discard(folder: Path, handle: int | None = None) -> None:
+    """Remove a folder; its lock goes last, so that another process can do the rest if this one is killed.
+
+    What is removed is in the open folder, wherever it is, so that nobody can put another one in its place. Links are
+    removed, not followed.
+
+    Args:
+        folder: The folder.
+        handle: The same, open; None to open it, if it is ours.
+    """
+    with suppress(OSError), ExitStack() as stack:
+        if sys.platform == "win32":
+            shutil.rmtree(folder)
+            return
+        if handle is None:
+            handle = open_folder(folder)
+            stack.callback(os.close, handle)
+            if os.fstat(handle).st_uid != os.geteuid():
+                return
+        for _, folders, files, inner in os.fwalk(".", topdown=False, dir_fd=handle):
+            for name in folders:
+                try:
+                    os.rmdir(name, dir_fd=inner)
+                except NotADirectoryError:  # a link to one
+                    os.unlink(name, dir_fd=inner)
+            for name in sorted(files, key=lambda name: name == LOCK):
+                os.unlink(name, dir_fd=inner)
+        folder.rmdir()
+
+
+def remove(folder: Path) -> None:
+    """Remove a folder so that no part of it is left under its name if this is interrupted; of a link, only the link."""
+    with hidden(folder) as temporary, suppress(FileNotFoundError):
+        folder.rename(temporary)
+
+
+@contextmanager
+def write_whole(path: PathLike) -> Iterator[BinaryIO]:
+    """Write a file that appears only when it is complete: a hidden one next to it, synced, then renamed.
+
+    The suffix chooses the compression (.gz, .bz2, .xz, .zst). If the block raises, nothing is left behind. Links are
+    followed. What is there and not a file, such as a pipe or a device, is written into. A remote file is written here,
+    and uploaded when it is complete.
+    """
+    if is_remote(path):
+        from pbos.files import remote
+
+        with remote.uploaded(path) as temporary, write_whole(temporary) as stream:
+            yield stream
+        return
+    given = local(path)
+    if is_standing(given):
+        with errors_about(given, given), open_standing(given) as raw, compressed(raw, suffix_of(given)) as stream:
+            yield stream
+        return
+    target = real(path)
+    with errors_about(given, target), hidden(target) as temporary:
+        mode = mode_of(target)
+        with open(temporary, "xb", opener=lambda name, flags: os.open(name, flags, 0o666 & mode)) as raw:
+            keep_rights(raw.fileno(), target)
+            with compressed(raw, suffix_of(given)) as stream:
+                yield stream
+            raw.flush()
+            os.fsync(raw.fileno())
+        temporary.replace(target)
+        sync(target.parent)
+
+
+def is_standing(path: Path) -> bool:
+    """Return whether there is something to write into, such as a pipe, and not a file to replace."""
+    try:
+        kind = path.stat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    if stat.S_ISDIR(kind):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    return not stat.S_ISREG(kind) or DESCRIPTOR.fullmatch(str(path)) is not None
+
+
+def open_standing(path: Path) -> BinaryIO:
+    """Open a pipe, a device or an open descriptor for writing."""
+    if found := DESCRIPTOR.fullmatch(str(path)):
+        number = int(found[1] or {"stdout": 1, "stderr": 2}[found[2]])
+        return os.fdopen(os.dup(number), "wb")
+    return path.open("wb")
+
+
+@contextmanager
+def compressed(raw: BinaryIO, suffix: str) -> Iterator[BinaryIO]:
+    """Wrap an open file so that what is written is compressed as the suffix says."""
+    stream: Any
+    if suffix == ".gz":
+        stream = gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0)  # no name, no time: reproducible
+    elif suffix == ".bz2":
+        stream = bz2.open(raw, "wb")
+    elif suffix == ".xz":
+        stream = lzma.open(raw, "wb")
+    elif suffix == ".zst":
+        stream = zstandard().ZstdCompressor(write_checksum=True).stream_writer(raw, closefd=False)
+    else:
+        yield raw
+        return
+    with stream:
+        yield stream
+
+
+@contextmanager
+def write_whole_folder(path: PathLike, last: str = "") -> Iterator[Path]:
+    """Fill a folder that appears only when it is complete: a hidden one next to it, synced, then renamed.
+
+    A folder that already exists stays until then. If the block raises, nothing is left behind. A link to a folder is an
+    error. A remote folder is filled here, then uploaded; the file `last`, without which it is of no use, comes last.
+    """
+    if is_hub(path):
+        from pbos.files import hub
+
+        with hub.uploaded(path) as temporary:
+            yield temporary
+        return
+    if is_remote(path):
+        from pbos.files import remote
+
+        with remote.uploaded(path, last) as temporary:
+            temporary.mkdir()
+            yield temporary
+        return
+    target = local(path)
+    with hidden(target) as temporary:
+        temporary.mkdir(mode_of(target) | 0o700)
+        yield temporary
+        put_in_place(temporary, target)
+
+
+@contextmanager
+def lock(folder: Path, busy: str | None = None) -> Iterator[int | None]:
+    """Make a folder, if it is not there, keep other processes out of it, and yield it, open (None on Windows).
+
+    If another process is in there, wait for it or, if `busy` is given, raise InputError with this message. What is
+    locked is a file in the folder, because folders of other machines cannot be. A link to a folder is an error.
+    """
+    handles: tuple[int, int] | None = None
+    while handles is None:
+        with nullcontext() if folder.is_symlink() else suppress(FileExistsError):  # another process may just remove it
+            folder.mkdir(exist_ok=True)
+        if sys.platform == "win32":
+            yield None
+            return
+        handles = locked(folder, busy)
+    try:
+        yield handles[0]
+    finally:
+        for handle in handles:
+            os.close(handle)
+
+
+def check_owner(folder: Path, handle: int | None) -> None:
+    """Raise InputError if another user owns an open folder, and so may put links into it (not on Windows)."""
+    if handle is None or (owner := os.fstat(handle).st_uid) == os.geteuid():
+        return
+    with tempfile.TemporaryFile(dir=folder) as probe:  # some network disks have owners of their own
+        if os.fstat(probe.fileno()).st_uid != owner:
+            raise InputError(f"{folder} belongs to another user; choose another folder, or remove it")
+
+
+def locked(folder: Path, busy: str | None) -> tuple[int, int] | None:
+    """Open and lock a folder and the file in it; return None if another process has just removed it."""
+    with ExitStack() as stack, suppress(FileNotFoundError), errors_about(folder / LOCK, Path(LOCK)):
+        handle = open_folder(folder)
+        stack.callback(os.close, handle)
+        file = os.open(LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666, dir_fd=handle)
+        stack.callback(os.close, file)
+        try:
+            with suppress(OSError) if busy is None else nullcontext():  # some disks have no locks
+                fcntl.flock(file, fcntl.LOCK_EX | (fcntl.LOCK_NB if busy else 0))
+        except BlockingIOError:
+            raise InputError(busy) from None
+        if os.path.samestat(os.fstat(file), (folder / LOCK).lstat()):
+            stack.pop_all()
+            return handle, file
+    return None
+
+
+def mode_of(target: Path) -> int:
+    """Return the mode of a file or folder, which is the most that its replacement may have; 0o777 if there is none."""
+    try:
+        return target.stat().st_mode & 0o777
+    except FileNotFoundError:
+        return 0o777
+
+
+def keep_rights(new: int, target: Path) -> None:
+    """Give an open new file or folder the mode, the group and the access list of what it replaces (not on Windows).
+
+    To replace what another user owns gives nobody more rights than a new file does. If the group cannot be kept,
+    another one has only the rights that all have.
+    """
+    with suppress(OSError, AttributeError):  # there is nothing, or the disk or the system has no such things
+        before, now = target.stat(), os.fstat(new)
+        mode = before.st_mode & (0o777 | stat.S_IMODE(now.st_mode))
+        if before.st_uid != now.st_uid:
+            mode &= now.st_mode
+        if before.st_gid != now.st_gid:
+            try:
+                os.fchown(new, -1, before.st_gid)
+            except OSError:
+                return os.fchmod(new, mode & (~0o070 | mode << 3))
+        os.fchmod(new, mode)
+        os.setxattr(new, ACCESS_LIST, os.getxattr(target, ACCESS_LIST))
+
+
+def put_in_place(temporary: Path, target: Path) -> None:
+    """Sync a folder and rename it to its final name; if there is a folder of that name, exchange the two.
+
+    Other processes may do the same at the same time: the last one wins. Without an exchange (Windows, some network
+    disks) there is no folder of that name for a moment.
+    """
+    for file in temporary.iterdir():
+        sync(file, target / file.name)
+    sync(temporary, target)
+    moved = 0
+    while not (renamed(temporary, target) or exchange(temporary, target)):
+        with suppress(FileNotFoundError):  # another process has just moved it
+            target.rename(temporary.with_name(f"{OLD}{moved}"))
+            moved += 1
+    sync(target.parent)
+
+
+def renamed(folder: Path, target: Path) -> bool:
+    """Rename a folder; return False if there is another one with content."""
+    try:
+        folder.rename(target)
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            raise
+        return False
+    return True
+
+
+def exchange(first: Path, second: Path) -> bool:
+    """Swap two folders atomically; return False if the system cannot."""
+    if sys.platform == "win32":
+        return False
+    libc: Any = ctypes.CDLL(None, use_errno=True)
+    names = os.fsencode(first), os.fsencode(second)
+    if hasattr(libc, "renameat2"):  # Linux; 2 = RENAME_EXCHANGE, -100 = relative to the working folder
+        return bool(libc.renameat2(-100, names[0], -100, names[1], 2) == 0)
+    if hasattr(libc, "renamex_np"):  # macOS; 2 = RENAME_SWAP
+        return bool(libc.renamex_np(names[0], names[1], 2) == 0)
+    return False
+
+
+def reserve(stream: BinaryIO, size: int) -> None:
+    """Make a file as large as it will be; a full disk is an error now, not a crash when the mapped file is filled."""
+    if hasattr(os, "posix_fallocate") and size:
+        os.posix_fallocate(stream.fileno(), 0, size)
+    else:
+        stream.truncate(size)
+
+
+def sync(path: Path, replaced: Path | None = None) -> None:
+    """Write a file or the entries of a folder to disk (not all systems can sync folders).
+
+    Args:
+        path: The file or folder.
+        replaced: What it will replace, so that it gets the same permissions.
+    """
+    is_folder = path.is_dir()
+    if is_folder and sys.platform == "win32":
+        return
+    with suppress(PermissionError) if is_folder else nullcontext():
+        handle = os.open(path, os.O_RDONLY if is_folder else os.O_RDWR)  # Windows syncs only what may be written
+        try:
+            if replaced is not None:
+                keep_rights(handle, replaced)
+            os.fsync(handle)
+        except OSError as error:
+            if not is_folder or error.errno != errno.EINVAL:
+                raise
+        finally:
+            os.close(handle)

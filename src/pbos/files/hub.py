@@ -1,0 +1,151 @@
+"""The Hugging Face Hub, hf://owner/name (extra `hub`), with the cache, token and settings of huggingface_hub."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from glob import escape
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import unquote
+
+from pbos import __version__
+from pbos.errors import InputError, MissingExtraError, ModelError, harmless
+from pbos.files.paths import PathLike, url_of
+
+try:
+    from huggingface_hub import CommitOperationAdd, HfApi, errors
+    from huggingface_hub.utils import tqdm
+except ImportError:
+    raise MissingExtraError("a path at hf://", "hub") from None
+
+URL = re.compile(r"hf://(?:(dataset|space|model)s/)?([^/@?]+/[^/@?]+)(?:@(refs/[^/]+/[^/]+|[^/]+))?(?:/(.+))?")
+LOG_IN = "log in with: hf auth login"
+NETWORK_ERROR = errors.HfHubHTTPError.__mro__[1]  # of the library for HTTP, which depends on the version
+
+
+class ProgressBar(tqdm):  # type: ignore[misc]
+    """The progress bar of huggingface_hub, on a terminal only."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **{"disable": None, **options})
+
+
+class Place(NamedTuple):
+    """A folder of a repository."""
+
+    url: str
+    kind: str | None  # of repository; None for a model
+    repo: str  # owner/name
+    revision: str | None  # None for the default branch
+    folder: str  # "" for the whole repository
+
+
+def place_of(path: PathLike) -> Place:
+    """Return what a URL means, in the syntax of huggingface_hub.
+
+    >>> place_of("hf://owner/name@v1/german")
+    Place(url='hf://owner/name@v1/german', kind=None, repo='owner/name', revision='v1', folder='german')
+    """
+    url = url_of(path)
+    match = URL.fullmatch(url)
+    names = [name for group in match.groups("x")[2:] for name in re.split(r"[/\\]", unquote(group))] if match else []
+    if match is None or not {"", ".", ".."}.isdisjoint(names):  # which would lead out of the cache
+        raise InputError(
+            f"{url} is not a place on the Hugging Face Hub; write hf://owner/name or hf://owner/name@revision"
+        )
+    kind, repo, revision, folder = match.groups()
+    return Place(url, kind, repo, revision and unquote(revision), folder or "")
+
+
+def fetch(path: PathLike, *names: str) -> Path:
+    """Return a folder in the cache of huggingface_hub with some files of a folder, all of the same commit."""
+    place = place_of(path)
+    patterns = [escape(f"{place.folder}/{name}".lstrip("/")) for name in names]
+    with errors_about(place):
+        snapshot = api().snapshot_download(
+            place.repo,
+            repo_type=place.kind,
+            revision=place.revision,
+            allow_patterns=patterns,
+            tqdm_class=ProgressBar,
+        )
+    folder = Path(snapshot, place.folder)
+    for name in names:
+        if not (folder / name).exists():
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), f"{place.url}/{name}")
+    return folder
+
+
+def create(path: PathLike, private: bool | None = None) -> None:
+    """Make a repository and the branch of a URL, unless they are there; an error if one may not write to it."""
+    place = place_of(path)
+    with errors_about(place):
+        api().create_repo(place.repo, repo_type=place.kind, private=private, exist_ok=True)
+        if place.revision:
+            api().create_branch(place.repo, repo_type=place.kind, branch=place.revision, exist_ok=True)
+
+
+@contextmanager
+def uploaded(path: PathLike) -> Iterator[Path]:
+    """Yield a folder to fill; its files are uploaded in one commit when the block is done."""
+    place = place_of(path)
+    with tempfile.TemporaryDirectory(prefix="pbos-") as scratch:
+        yield Path(scratch)
+        files = [(f"{place.folder}/{file.name}".lstrip("/"), file) for file in sorted(Path(scratch).iterdir())]
+        with errors_about(place):
+            api().create_commit(
+                place.repo,
+                [CommitOperationAdd(name, file) for name, file in files],
+                commit_message="Upload with pbos",
+                repo_type=place.kind,
+                revision=place.revision,
+            )
+
+
+def api() -> HfApi:
+    """Return the client of huggingface_hub, which finds server and token by itself."""
+    return HfApi(library_name="pbos", library_version=__version__)
+
+
+@contextmanager
+def errors_about(place: Place) -> Iterator[None]:
+    """Turn the errors of huggingface_hub, which have several lines, into one sentence."""
+    try:
+        yield
+    except errors.GatedRepoError as error:
+        page = f"{api().endpoint}/{place.repo}"
+        raise ModelError(f"{place.url} is gated; ask for access at {page}, then {LOG_IN}") from harmless(error)
+    except errors.RepositoryNotFoundError as error:
+        raise ModelError(
+            f"{place.url}: no such repository, or it is private; check the name, or {LOG_IN}"
+        ) from harmless(error)
+    except errors.RevisionNotFoundError as error:
+        raise ModelError(f"{place.url}: the repository has no revision {place.revision}") from harmless(error)
+    except errors.HFValidationError as error:
+        raise InputError(f"{place.url}: {first_line(error)}") from harmless(error)
+    except errors.LocalEntryNotFoundError as error:
+        offline = isinstance(error.__cause__, errors.OfflineModeIsEnabled)
+        why = "HF_HUB_OFFLINE is set" if offline else "the Hugging Face Hub cannot be reached"
+        raise ModelError(f"{place.url} is not in the cache, and {why}") from harmless(error)
+    except errors.HfHubHTTPError as error:
+        if error.response is not None and error.response.status_code in (401, 403):
+            raise ModelError(
+                f"{place.url}: no permission; {LOG_IN}, with a token that may use {place.repo}"
+            ) from harmless(error)
+        raise ModelError(f"{place.url}: {first_line(error)}") from harmless(error)
+    except (NETWORK_ERROR, errors.OfflineModeIsEnabled) as error:
+        why = first_line(error)
+        raise ModelError(f"{place.url}: the Hugging Face Hub cannot be reached ({why})") from harmless(error)
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        why = first_line(error)
+        raise ModelError(f"{place.url}: the answer of the Hub cannot be used ({why})") from harmless(error)
+
+
+def first_line(error: Exception) -> str:
+    """Return the first line of a message, or the name of the error."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")

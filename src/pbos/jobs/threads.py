@@ -1,0 +1,80 @@
+"""Running kernels, which release the GIL, on several threads."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from itertools import pairwise
+from typing import Any, TypeVar
+
+import numpy as np
+
+from pbos.errors import whole_number
+from pbos.jobs.interrupts import raise_what_waits
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+BLOCK = 4096  # rows worked on at a time
+
+
+def blocks(n_rows: int, size: int = BLOCK) -> Iterator[slice]:
+    """Yield slices of rows, `size` at a time."""
+    return (slice(first, min(first + size, n_rows)) for first in range(0, n_rows, size))
+
+
+def cut(n_rows: int, n: int) -> list[slice]:
+    """Return n slices of rows of about the same size, or fewer if there are fewer rows.
+
+    >>> cut(5, 2)
+    [slice(0, 2, None), slice(2, 5, None)]
+    """
+    bounds = np.linspace(0, n_rows, n + 1).astype(int).tolist()
+    return [slice(first, last) for first, last in pairwise(bounds) if first < last]
+
+
+def thread_count(threads: int | None) -> int:
+    """Return the number of threads to use: as requested, or one per core available to this process."""
+    if threads is None:
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return whole_number("threads", threads, 1)
+
+
+def one_blas_thread() -> AbstractContextManager[Any]:
+    """Let NumPy's linear algebra (BLAS) use one thread, so that its results do not depend on the number of cores."""
+    from threadpoolctl import threadpool_limits
+
+    limits: AbstractContextManager[Any] = threadpool_limits(limits=1, user_api="blas")
+    return limits
+
+
+def in_threads(function: Callable[[Item], Result], items: Iterable[Item], threads: int | None) -> list[Result]:
+    """Map a function over items, on threads that live for this call only; results come in the order of the items.
+
+    >>> in_threads(abs, [-1, -2], threads=2)
+    [1, 2]
+    """
+    items = list(items)
+    workers = min(thread_count(threads), len(items))
+    if workers <= 1:
+        return [function(item) for item in items]
+    stop = threading.Event()
+    with ThreadPoolExecutor(workers, initializer=setattr, initargs=(_here, "stop", stop)) as pool:
+        try:
+            return list(pool.map(function, items))
+        except BaseException:
+            stop.set()
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+_here = threading.local()
+
+
+def check_interrupt() -> None:
+    """Raise a Ctrl-C that waits, or KeyboardInterrupt if the `in_threads` that this thread works for has failed."""
+    raise_what_waits()
+    if hasattr(_here, "stop") and _here.stop.is_set():
+        raise KeyboardInterrupt

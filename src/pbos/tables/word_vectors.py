@@ -1,0 +1,210 @@
+"""The class WordVectors. docs/files.md lists what files may contain, and what happens then."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy.typing as npt
+
+from pbos.errors import FormatError, InputError, warn, whole_number
+from pbos.files.paths import PathLike, open_bytes
+from pbos.jobs.progress import progress as progress_bar
+from pbos.jobs.threads import BLOCK
+from pbos.tables import stream as streams
+from pbos.tables.binary import read_binary
+from pbos.tables.folder import find_folder, read_folder, write_folder
+from pbos.tables.formats import check_words, choose_format
+from pbos.tables.gensim import read_gensim
+from pbos.tables.npz import read_npz
+from pbos.tables.rows import Rows
+from pbos.tables.tensors import is_safetensors, read_tensors
+from pbos.tables.text import read_text
+from pbos.tables.writing import AT_ONCE, writer
+from pbos.words.arrays import FloatMatrix
+from pbos.words.readonly import ReadOnlyDict, ReadOnlyList, locked
+from pbos.words.text import as_words
+
+PICKLE, ZIP = b"\x80", b"PK\x03\x04"
+UNREADABLE = {  # by the first bytes
+    (793712314).to_bytes(4, "little"): "this is a fastText model (.bin); use the .vec file written next to it",
+    b"\x89HDF\r\n\x1a\n": "this is an HDF5 file; save its words and vectors as .npz or word2vec",
+    b"\x93NUMPY": "this is a matrix without words; put it in a folder as vectors.npy, next to words.txt",
+}
+
+
+@dataclass(frozen=True, eq=False, repr=False, init=False)
+class WordVectors:
+    """Words and their vectors. Words are unique and not empty, values are finite. All is read-only.
+
+    Attributes:
+        words: The words.
+        vectors: Their vectors, float32 (n_words, dims). C-ordered float32 is not copied, a mapped file stays mapped.
+
+    >>> import numpy as np
+    >>> vectors = WordVectors(["high", "higher"], np.eye(2))
+    >>> vectors["higher"]
+    array([0., 1.], dtype=float32)
+    >>> vectors[["higher", "high"]]
+    array([[0., 1.], [1., 0.]], dtype=float32)
+    """
+
+    words: list[str]
+    vectors: FloatMatrix
+
+    def __init__(self, words: Iterable[str], vectors: npt.ArrayLike) -> None:
+        words, matrix = Rows("word vectors", as_words(words), vectors, error=InputError).checked()
+        matrix.flags.writeable = False
+        self._keep(words, matrix)
+
+    def _keep(self, words: list[str], matrix: FloatMatrix) -> None:
+        object.__setattr__(self, "words", ReadOnlyList(words))
+        object.__setattr__(self, "vectors", matrix)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return WordVectors, (self.words, self.vectors)
+
+    @classmethod
+    def of(cls, source: Any) -> WordVectors:
+        """Convert a path, (words, matrix), a mapping, or gensim's KeyedVectors or models.
+
+        >>> WordVectors.of({"high": [1, 0], "higher": [0, 1]})
+        WordVectors(2 words, 2 dims)
+        """
+        if isinstance(source, WordVectors):
+            return source
+        if isinstance(source, (str, os.PathLike)):
+            return cls.read(source)
+        source = getattr(source, "wv", source)  # gensim's Word2Vec and FastText
+        if hasattr(source, "index_to_key") and hasattr(source, "vectors"):  # gensim's KeyedVectors
+            return cls(source.index_to_key, source.vectors)
+        if isinstance(source, Mapping):
+            return cls(list(source), list(source.values()))
+        if isinstance(source, tuple) and len(source) == 2:
+            return cls(*source)
+        raise InputError(
+            f"word vectors cannot be made from {type(source).__name__}; "
+            "pass a path, (words, matrix), gensim KeyedVectors or a mapping from words to vectors"
+        )
+
+    @classmethod
+    def read(
+        cls, path: PathLike, *, limit: int | None = None, scratch: PathLike | None = None, progress: bool | None = None
+    ) -> WordVectors:
+        """Read a file or folder. The format and the compression are found from the content.
+
+        Args:
+            path: word2vec (text or binary), fastText .vec, GloVe, .npz, gensim's .kv or .model (read as data, nothing
+                in it is run), .safetensors, or a folder with words.txt and vectors.npy; or the URL of one of these.
+            limit: Read only this many rows.
+            scratch: A folder in which a hidden file keeps the vectors of a text or word2vec file, so that they need not
+                fit in memory; by default they do.
+            progress: Show a progress bar: True, False, or None for "only on a terminal".
+        """
+        limit = None if limit is None else whole_number("limit", limit, 1)
+        folder = find_folder(path)
+        rows = read_file(path, limit, progress, scratch) if folder is None else read_folder(folder, limit)
+        vectors = cls.__new__(cls)
+        words, matrix = rows.checked(limit)
+        vectors._keep(words, locked(matrix))
+        replaced = [word for word in vectors.words if "\ufffd" in word]
+        if replaced:
+            noun = "word contains" if len(replaced) == 1 else "words contain"
+            warn(f"{path}: {len(replaced)} {noun} U+FFFD, which replaces invalid UTF-8 (first: {replaced[0]!r})")
+        return vectors
+
+    def write(self, path: PathLike, *, format: str | None = None, progress: bool | None = None) -> None:
+        """Write a file or folder, completely or not at all.
+
+        Args:
+            path: Where to write, also a URL; an additional suffix .gz, .bz2, .xz or .zst compresses (not for npz and
+                folder).
+            format: word2vec, word2vec-binary, glove, npz, gensim, safetensors or folder. None chooses by the name:
+                .vec and .txt are word2vec, .bin is word2vec-binary, .glove is glove, .npz is npz, .kv is gensim (which
+                must be installed), .safetensors is safetensors, a name without a suffix is a folder.
+            progress: Show a progress bar: True, False, or None for "only on a terminal".
+        """
+        format = choose_format(path, format)
+        check_words(self.words, format)
+        if format == "folder":
+            write_folder(path, self.words, self.vectors)
+            return
+        step = max(1, len(self)) if format in AT_ONCE else BLOCK
+        with (
+            writer(path, format, self.dims, len(self)) as write_rows,
+            progress_bar("writing", len(self), progress) as advance,
+        ):
+            for first in range(0, len(self), step):
+                write_rows(self.words[first : first + step], self.vectors[first : first + step])
+                advance(step)
+
+    @property
+    def dims(self) -> int:
+        """The number of values in each vector."""
+        return int(self.vectors.shape[1])
+
+    @property
+    def vector_size(self) -> int:
+        """The same as `dims`, under gensim's name."""
+        return self.dims
+
+    @cached_property
+    def row_of(self) -> dict[str, int]:
+        """The row of each word."""
+        return ReadOnlyDict({word: row for row, word in enumerate(self.words)})
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def __contains__(self, word: object) -> bool:
+        return word in self.row_of
+
+    def __getitem__(self, words: str | Iterable[str]) -> FloatMatrix:
+        """Return the vector of a word (dims,), or the vectors of many (n, dims)."""
+        rows = self.row_of[words] if isinstance(words, str) else [self.row_of[word] for word in as_words(words)]
+        found: FloatMatrix = self.vectors[rows]
+        return found
+
+    def __repr__(self) -> str:
+        return f"WordVectors({len(self)} words, {self.dims} dims)"
+
+
+def whole_reader(head: bytes) -> Callable[[PathLike, BinaryIO], Rows] | None:
+    """Return the reader of a format that has no rows; None if the file has rows."""
+    if is_safetensors(head):  # first, because its first byte can be any
+        return read_tensors
+    if head.startswith(PICKLE):
+        return read_gensim
+    return read_npz if head.startswith(ZIP) else None
+
+
+def read_file(path: PathLike, limit: int | None, progress: bool | None, scratch: PathLike | None = None) -> Rows:
+    """Read a file of any format."""
+    with open_bytes(path) as stream:
+        head = stream.read(streams.BLOCK)
+        raw = getattr(stream, "raw", None)
+        size = os.fstat(stream.fileno()).st_size if isinstance(raw, io.FileIO) else getattr(raw, "size", 0)
+        if not head:  # size is 0 if it is compressed or a pipe
+            raise FormatError(f"{path}: the file is empty; expected word vectors")
+        for magic, message in UNREADABLE.items():
+            if head.startswith(magic):
+                raise FormatError(f"{path}: {message}")
+        if read_whole := whole_reader(head):
+            if size:
+                stream.seek(0)
+            return read_whole(path, stream if size else io.BytesIO(head + stream.read()))
+        layout = streams.find_layout(path, head)
+        with progress_bar(f"reading {Path(path).name}", size or None, progress) as advance:
+            blocks = streams.read_blocks(head[layout.start :], stream, advance)
+            possible = size // (2 * layout.dims)  # a number takes at least two bytes
+            rows = streams.RowBuilder(
+                path, layout.dims, min(layout.announced or 0, possible, limit or possible), scratch
+            )
+            read = read_binary if layout.binary else read_text
+            read(rows, layout, blocks, limit)
+            return rows.finish()

@@ -1,0 +1,113 @@
+"""complete(): a table of word vectors with the words it lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from os import PathLike
+from typing import Any
+
+import numpy as np
+
+from pbos.errors import InputError, share, warn
+from pbos.jobs.interrupts import interruptible
+from pbos.model import Model, load
+from pbos.tables.counts import WordCounts
+from pbos.tables.word_vectors import WordVectors
+from pbos.training.train import check_arguments, read_vectors, train
+from pbos.words.arrays import cosines, unit_rows
+from pbos.words.text import as_words
+
+COMPARED = 1000  # words, to find out whether a model belongs to the vectors
+
+
+@interruptible
+def complete(
+    vectors: WordVectors | str | PathLike[str] | tuple[Any, Any] | Mapping[str, Any] | Any,
+    words: Iterable[str],
+    counts: WordCounts | Mapping[str, float] | str | PathLike[str] | None = None,
+    *,
+    model: Model | str | PathLike[str] | None = None,
+    min_confidence: float | None = None,
+    limit: int | None = None,
+    threads: int | None = None,
+    progress: bool | None = None,
+    **training: Any,
+) -> WordVectors:
+    """Return a table with the given vectors, unchanged, and after them vectors composed for the words it lacks.
+
+    New words follow in the order of the list, each once. A word that the model spells like a given one (such as
+    another Unicode form of it) gets that one's vector. All composed vectors have the same length: the mean length of
+    the last tenth of the given vectors. A word without any known subword has no vector, so it is left out.
+
+    Args:
+        vectors: The table, as for `train`.
+        words: The words that the new table should have.
+        counts: Word counts for training, as for `train`.
+        model: A model trained on these vectors, or the path of one; None trains one.
+        min_confidence: Leave out words whose `Model.confidence` is lower.
+        limit: Train on the first N words of the table only.
+        threads: The number of threads; None for one per core.
+        progress: Show progress bars; None for "if stderr is a terminal".
+        **training: Other arguments of `train`, such as `preset` or `lam`.
+
+    >>> given = {"high": [3.0, 0.0], "higher": [2.0, 2.0], "low": [0.0, 3.0]}
+    >>> table = complete(given, ["low", "lower", "lowest"])
+    >>> table.words
+    ['high', 'higher', 'low', 'lower', 'lowest']
+    """
+    training |= {"limit": limit}
+    check_completion(model, min_confidence, counts, threads, **training)
+    listed = as_words(words)
+    if "" in listed:
+        raise InputError(f"word {listed.index('')} is an empty string; drop it")
+    if model is not None and not isinstance(model, Model):
+        model = load(model)
+    given = read_vectors(vectors, None, progress)
+    if model is None:
+        model = train(given, counts, threads=threads, progress=progress, **training)
+    else:
+        warn_if_unrelated(model, given)
+    table = model.with_targets(given)
+    new = [word for word in dict.fromkeys(listed) if word not in given]
+    rows = table.embed(new, exact=True, threads=threads)
+    composed = np.array([word not in table for word in new], np.bool_)
+    rows[composed] = unit_rows(rows[composed]) * usual_length(given)
+    keep = ~composed | rows.any(axis=1)
+    if min_confidence is not None:
+        asked = np.flatnonzero(composed & keep)
+        keep[asked] = model.confidence([new[at] for at in asked]) >= min_confidence
+    kept = np.flatnonzero(keep)
+    return WordVectors([*given.words, *(new[at] for at in kept)], np.concatenate([given.vectors, rows[kept]]))
+
+
+def check_completion(
+    model: Any, min_confidence: float | None, counts: Any = None, threads: int | None = None, **training: Any
+) -> None:
+    """Raise an error about an argument of `complete` that cannot be used, before any work is done."""
+    if min_confidence is not None:
+        share("min_confidence", min_confidence)
+    if model is None:
+        has_confidence = check_arguments(threads=threads, **training).recipe.confidence
+        if min_confidence is not None and not has_confidence:
+            raise InputError("min_confidence needs a model that has a confidence; train it with confidence=True")
+        return
+    for name, value in {"counts": counts, **training}.items():
+        if value is not None:
+            raise InputError(f"{name} is for training; leave it out, or leave out the model to train one")
+
+
+def usual_length(given: WordVectors) -> float:
+    """Return the mean length of the last tenth of the vectors, which in most tables are those of rare words."""
+    rare = given.vectors[-max(len(given) // 10, 1) :]
+    return float(np.linalg.norm(rare, axis=1).mean())
+
+
+def warn_if_unrelated(model: Model, given: WordVectors) -> None:
+    """Warn if the vectors that a model composes for given words are not like the given ones."""
+    if model.dims == given.dims and len(given):
+        composed = model.embed(given.words[:COMPARED])
+        if (cosine := float(cosines(composed, given.vectors[:COMPARED]).mean())) < 0.2:
+            warn(
+                f"the mean cosine of the model's vectors and the given ones is {cosine:.2f}; "
+                "was it trained on other vectors?"
+            )

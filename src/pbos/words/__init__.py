@@ -1,0 +1,1 @@
+"""A string becomes subwords and weights; one word is explained."""

@@ -1,0 +1,177 @@
+"""Why a word gets its vector: one object that the command line prints, notebooks show and the page draws."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from html import escape
+from typing import Any
+
+from pbos.errors import one_line
+from pbos.words.drawing import BEST, printable
+from pbos.words.lattice import Lattice
+from pbos.words.readonly import ReadOnlyList
+from pbos.words.subwords import Segmentation
+
+NO_WEIGHTS = "none: no known subword"
+Shares = list[tuple[str, float]]
+
+
+class Explanation:
+    """What a model, or a segmenter, knows about one word. Make one with `explain`.
+
+    >>> import pbos
+    >>> explanation = pbos.load().explain("unfriendliest", n=2)
+    >>> print(explanation)
+    unfriendliest   coverage 1.00   entropy 1.24   confidence 0.88
+      segmentations
+        un/friendlies/t  0.683  ████████████████▍
+        un/friendli/est  0.225  █████▍
+      subword weights
+        <unfriend        0.089  ██▏
+        <un              0.045  █▏
+    >>> explanation.neighbors[0][0]
+    'unfriendly'
+
+    Attributes:
+        word: The word as given.
+        read_as: The word as the model reads it, see `Segmenter.read_as`.
+        lattice: All its segmentations.
+        n: The number of segmentations, and of weights in tables.
+        known: Whether it is a training word; None without a model.
+        confidence: How far to trust its vector, see `Model.confidence`; None if the model has no confidence.
+    """
+
+    def __init__(
+        self,
+        word: str,
+        lattice: Lattice,
+        n: int = 5,
+        *,
+        known: bool | None = None,
+        confidence: float | None = None,
+        find_neighbors: Callable[[], Shares] = list,
+    ) -> None:
+        self.word, self.lattice, self.n, self.known, self.confidence = word, lattice, n, known, confidence
+        self.read_as = lattice.word
+        self._find_neighbors = find_neighbors
+
+    @cached_property
+    def segmentations(self) -> list[Segmentation]:
+        """The n most probable segmentations, best first."""
+        return ReadOnlyList(self.lattice.best(self.n))
+
+    @cached_property
+    def weights(self) -> Shares:
+        """All subwords that have a vector and their weights a(s|w), largest first; they sum to 1."""
+        return ReadOnlyList(self.lattice.weights())
+
+    @cached_property
+    def coverage(self) -> float:
+        """The share of the word's characters that are in a subword with a weight, 0 to 1."""
+        return self.lattice.coverage()
+
+    @cached_property
+    def entropy(self) -> float:
+        """How uncertain the segmentation is, in nats."""
+        return self.lattice.entropy()
+
+    @cached_property
+    def neighbors(self) -> Shares:
+        """The training words nearest to the word, with their cosines; empty if it has no vector."""
+        return ReadOnlyList(self._find_neighbors())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain data, ready for JSON.
+
+        `spans` are positions in `spelled`, the word with its boundary marks. `known`, `confidence` and `neighbors` need
+        a model.
+        """
+        data = {
+            "word": self.word,
+            "read_as": self.read_as,
+            "spelled": self.lattice.spelled,
+            "segmentations": [
+                {"pieces": list(one.pieces), "probability": one.probability} for one in self.segmentations
+            ],
+            "weights": [{"subword": subword, "weight": weight} for subword, weight in self.weights],
+            "spans": [span._asdict() for span in self.lattice.spans],
+            "entropy": self.entropy,
+            "coverage": self.coverage,
+        }
+        if self.known is not None:
+            data["known"] = self.known
+            data["confidence"] = self.confidence
+            data["neighbors"] = [{"word": word, "cosine": cosine} for word, cosine in self.neighbors]
+        return data
+
+    def _tables(self) -> list[tuple[str, Shares]]:
+        cuts = [("/".join(one.pieces), one.probability) for one in self.segmentations]
+        return [("segmentations", cuts), ("subword weights", self.weights[: self.n])]
+
+    def _facts(self) -> list[str]:
+        facts = [f"coverage {self.coverage:.2f}", f"entropy {self.entropy:.2f}"]
+        return facts if self.confidence is None else [*facts, f"confidence {self.confidence:.2f}"]
+
+    def __str__(self) -> str:
+        tables = [(title, [(one_line(label), share) for label, share in rows]) for title, rows in self._tables()]
+        width = max(len(label) for _, rows in tables for label, _ in rows)
+        lines = ["   ".join([one_line(self.word), *self._facts()])]
+        if self.read_as != self.word:
+            lines.append(f"  read as: {one_line(self.read_as)}")
+        for title, rows in tables:
+            lines.append(f"  {title}")
+            lines += [f"    {label:<{width}}  {share:.3f}  {bar(share)}".rstrip() for label, share in rows]
+            if not rows:
+                lines.append(f"    {NO_WEIGHTS}")
+        return "\n".join(lines)
+
+    def svg(self) -> str:
+        """Draw the lattice; see `Lattice.svg`."""
+        return self.lattice.svg()
+
+    def _repr_html_(self) -> str:
+        return "".join(self._html())
+
+    def _html(self) -> Iterator[str]:
+        tables = self._tables()
+        if self.known is not None:
+            tables.append(("nearest words", self.neighbors[: self.n]))
+        yield '<div style="max-width: 100%; overflow-x: auto">'
+        yield self.svg()
+        if self.read_as != self.word:
+            yield f"<div>read as: <bdi>{escape(printable(self.read_as))}</bdi></div>"
+        yield f"<div>{' &nbsp; '.join(self._facts())}</div>"
+        yield '<div style="display: flex; flex-wrap: wrap; gap: 0 2.5em">'
+        for title, rows in tables:
+            yield f'<div style="min-width: 15em"><div style="margin: 0.8em 0 0.2em"><b>{title}</b></div>'
+            for label, share in rows:
+                yield _html_bar(label, share)
+            if not rows:
+                yield f"<div>{NO_WEIGHTS}</div>"
+            yield "</div>"
+        yield "</div></div>"
+
+    def __repr__(self) -> str:
+        return f"<Explanation {self.word!r}: best {self.segmentations[0]}, coverage {self.coverage:.2f}>"
+
+
+def bar(share: float, width: int = 24) -> str:
+    """Return a share of 1 as a bar of up to `width` characters, in eighths.
+
+    >>> bar(0.5, 4)
+    '██'
+    """
+    eighths = round(max(0.0, min(share, 1.0)) * width * 8)
+    return "█" * (eighths // 8) + ("", "▏", "▎", "▍", "▌", "▋", "▊", "▉")[eighths % 8]
+
+
+def _html_bar(label: str, share: float) -> str:
+    """Return a label with its share, over a bar; the text has the colors of the notebook."""
+    percent = 100 * max(0.0, min(share, 1.0))
+    return (
+        '<div style="display: flex; justify-content: space-between; gap: 1em; line-height: 1.5">'
+        f"<bdi>{escape(printable(label))}</bdi>"
+        f'<span style="font-variant-numeric: tabular-nums">{share:.3f}</span></div>'
+        f'<div style="width: {percent:.1f}%; min-width: 1px; height: 3px; margin: 0 0 3px; background: {BEST}"></div>'
+    )

@@ -1,0 +1,517 @@
+"""The index of known subwords: their probabilities, which of them have a vector, and counting them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from pbos.errors import InputError, ModelError, warn
+from pbos.jobs.pools import Pool, Threads
+from pbos.jobs.threads import blocks
+from pbos.jobs.workspace import Workspace
+from pbos.kernels import counting, trie
+from pbos.kernels.machine import LINE
+from pbos.kernels.trie import NO_ROW, WINDOW, IndexArrays, Nodes
+from pbos.words.text import BOUNDARIES, LEFT, RIGHT, Codes
+
+PART = 1 << 20  # words counted together; a fixed number, so that sums do not depend on where they are computed
+LONGEST_WORD = 256  # characters; a longer word has n (n + 1) / 2 subwords that no other word will have
+NO_LEVELS = np.zeros(0, np.float32)
+PROB_RANGE = 1e-12  # the lowest probability level, relative to the highest; EM brings most subwords below it
+
+
+@dataclass(frozen=True)
+class SubwordIndex:
+    """Every known subword, as a trie in level order (see `kernels.trie`).
+
+    One index has two sets: the subwords with a probability (`probs > 0`) and those with a vector (`rows >= 0`, the
+    row of the vector, which several may share). Node 0 is the empty string and is in neither set.
+
+    Attributes:
+        arrays: The packed arrays, as stored in model files.
+    """
+
+    arrays: IndexArrays
+
+    def __post_init__(self) -> None:
+        # All read-only, so that fresh and memory-mapped indexes have the same kernel signature.
+        for array in self.arrays:
+            array.flags.writeable = False
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return SubwordIndex, (self.arrays,)
+
+    @classmethod
+    def of(
+        cls,
+        alphabet: npt.NDArray[np.unsignedinteger[Any]],
+        labels: npt.NDArray[np.integer[Any]],
+        children: npt.NDArray[np.integer[Any]],
+        probs: npt.NDArray[Any],
+        rows: npt.NDArray[np.int32],
+        prob_levels: npt.NDArray[np.float32] = NO_LEVELS,
+    ) -> SubwordIndex:
+        """Pack the nodes of a trie, given in level order.
+
+        Args:
+            alphabet: The characters, as code points in ascending order.
+            labels: The position in the alphabet of each node's last character; 0 for the root.
+            children: The number of children of each node; 0 for the root.
+            probs: The probability of each node; 0 for none. With `prob_levels`, its number among these.
+            rows: The row of its vector; -1 for none.
+            prob_levels: See `with_prob_levels`.
+        """
+        arrays = IndexArrays(
+            alphabet=alphabet.astype(np.uint32),
+            labels=narrow(labels),
+            children=narrow(children),
+            probs=probs,
+            prob_levels=prob_levels,
+            rows=pack_rows(rows),
+        )
+        return cls(arrays)
+
+    def __len__(self) -> int:
+        return self.arrays.labels.size - 1
+
+    def has_sizes(self) -> bool:
+        """Return whether the arrays of a file have sizes that fit each other."""
+        alphabet, labels, children, probs, levels, rows = self.arrays
+        return (
+            alphabet.size < labels.size == children.size == probs.size == rows.shape[0] < 2**31
+            and 1 <= rows.shape[1] <= 4
+            and levels.size == (256 if probs.dtype == np.uint8 else 0)
+        )
+
+    def is_valid(self, n_vectors: int) -> bool:
+        """Return whether the arrays of a file, whose sizes fit, are a trie whose rows are below `n_vectors`.
+
+        Then no kernel leaves the arrays. A walk starts at a character: its node is a letter + 1, and there are as many
+        nodes after the root as letters, at least. It goes on to a child of its node: the children of all nodes together
+        are exactly the nodes after the letters (`ends` reaches the last node), and each is larger than its parent
+        (`ends[k - 1] >= k`: a node's parent comes before it), so that following parents ends at the root. The position
+        of a child among its siblings is the number of siblings with smaller letters, which is right because letters
+        ascend among siblings. Letters are below the size of the alphabet, and characters have a place in a table of all
+        Unicode characters. What is read at a node are its record and its vector; the row of that is checked.
+        """
+        alphabet, labels, children, probs, levels, rows = self.arrays
+        n_letters = alphabet.size
+        ends = n_letters + np.cumsum(children, dtype=np.int64)  # the last child of this node and all before it
+        if children[0] or ends[-1] != len(self) or (ends[:-1] < np.arange(1, labels.size)).any():
+            return False
+        ascends = labels[1:] > labels[:-1]
+        ascends[ends[:-1][children[1:] > 0]] = True  # between a last child and the first of another node
+        numbers = row_numbers(rows)
+        values = levels if levels.size else probs
+        return bool(
+            ascends[1:].all()
+            and np.array_equal(labels[: 1 + n_letters], np.arange(-1, n_letters).clip(0))
+            and labels.max() < max(n_letters, 1)
+            and (alphabet[1:] > alphabet[:-1]).all()
+            and alphabet.max(initial=0) <= sys.maxunicode
+            and not ((alphabet >= 0xD800) & (alphabet <= 0xDFFF)).any()  # surrogates are no characters
+            and values.min() >= 0
+            and values.max() <= 1
+            and numbers[0] == probs[0] == 0
+            and numbers.max() <= n_vectors
+        )
+
+    def unpacked(self, lengths: npt.NDArray[np.float32] | None = None) -> Nodes:
+        """Unpack the index for the kernels: 32 bytes per node.
+
+        Args:
+            lengths: The lengths of the vectors, by row; None for 1.
+        """
+        lengths = np.ones(self.n_vectors, np.float32) if lengths is None else lengths
+        alphabet, labels, children, *probs, rows = self.arrays
+        n_letters = alphabet.size
+        letters = np.full(int(alphabet.max(initial=0)) + 1, n_letters, np.int32)
+        letters[alphabet] = np.arange(n_letters)
+        window = 0
+        if n_letters > WINDOW:
+            window = busiest_window(np.bincount(labels[1:], minlength=n_letters))
+        letter_bits = np.zeros((n_letters + 1, 2), np.uint64)
+        place = np.arange(min(WINDOW, n_letters))
+        letter_bits[window + place, place // 64] = np.uint64(1) << (place % 64).astype(np.uint64)
+        letter_bits[-1, 1] = trie.NOTHING
+        space = np.zeros(4 * (labels.size + 4), np.uint64)
+        space = space[-space.ctypes.data % LINE // space.itemsize :]  # so that no record straddles two cache lines
+        records = space[: 4 * (labels.size + 2)].reshape(-1, 4)
+        if not trie.unpack(letter_bits, window, labels, children, *probs, rows, lengths, records):
+            raise ModelError("the model's subword index is damaged; get a fresh copy of the model")
+        return letters, letter_bits, records, labels
+
+    @property
+    def alphabet(self) -> npt.NDArray[np.uint32]:
+        """The characters, as code points in ascending order; they are nodes 1 to n."""
+        return self.arrays.alphabet
+
+    @property
+    def code_points(self) -> npt.NDArray[np.uint32]:
+        """The last character of every node, unpacked; 0 for the root."""
+        last = self.alphabet.take(self.arrays.labels[1:])
+        return np.concatenate([np.zeros(1, np.uint32), last])
+
+    @property
+    def probs(self) -> npt.NDArray[np.float32]:
+        """The probability of every node, unpacked; 0 for none."""
+        probs, levels = self.arrays.probs, self.arrays.prob_levels
+        return levels[probs] if levels.size else probs
+
+    @property
+    def rows(self) -> npt.NDArray[np.int32]:
+        """The row of every node's vector, unpacked; -1 for none."""
+        return unpack_rows(self.arrays.rows)
+
+    @property
+    def n_vectors(self) -> int:
+        """The number of vectors that the rows refer to."""
+        return int(self.rows.max()) + 1
+
+    def with_probs(self, probs: npt.NDArray[np.float32]) -> SubwordIndex:
+        """Return the index with other probabilities, as float32."""
+        return SubwordIndex(self.arrays._replace(probs=probs.astype(np.float32), prob_levels=NO_LEVELS))
+
+    def with_rows(self, rows: npt.NDArray[np.int32]) -> SubwordIndex:
+        """Return the index with other rows."""
+        return SubwordIndex(self.arrays._replace(rows=pack_rows(rows)))
+
+    def with_prob_levels(self) -> SubwordIndex:
+        """Return the index with its probabilities rounded to 255 levels of equal ratio, one byte per node.
+
+        A probability changes by at most 6%; one below PROB_RANGE times the largest becomes the lowest level.
+        """
+        if self.arrays.prob_levels.size:
+            return self
+        probs = self.probs.astype(np.float64)
+        largest = probs.max() or 1.0
+        smallest = max(probs.min(initial=largest, where=probs > 0), PROB_RANGE * largest)
+        levels = np.geomspace(smallest, largest, 255)
+        between = np.sqrt(levels[:-1] * levels[1:])
+        numbers = np.where(probs > 0, 1 + np.searchsorted(between, probs), 0).astype(np.uint8)
+        prob_levels = np.concatenate([[0], levels]).astype(np.float32)
+        return SubwordIndex(self.arrays._replace(probs=numbers, prob_levels=prob_levels))
+
+    def strings(self) -> Iterator[str]:
+        """Yield the string of every node except the root, in node order."""
+        strings = [""] * (len(self) + 1)
+        for node, (parent, code) in enumerate(zip(self.parents().tolist(), self.code_points.tolist(), strict=True)):
+            if node:
+                strings[node] = strings[parent] + chr(code)
+                yield strings[node]
+
+    def parents(self) -> npt.NDArray[np.int64]:
+        """Return the parent of every node; the root is its own."""
+        children = self.arrays.children.astype(np.int64)
+        children[0] = self.alphabet.size
+        return np.concatenate([[0], np.repeat(np.arange(children.size), children)])
+
+    def can_weigh(self) -> npt.NDArray[np.bool_]:
+        """Return which nodes are single characters or have a vector."""
+        found = self.rows >= 0
+        found[1 : 1 + self.alphabet.size] = True
+        return found
+
+    def for_weights(self) -> SubwordIndex:
+        """Return the index in which only single characters and subwords with a vector have a probability."""
+        return SubwordIndex(self.arrays._replace(probs=np.where(self.can_weigh(), self.arrays.probs, 0)))
+
+    def inner(self) -> npt.NDArray[np.int64]:
+        """Return for each node the same subword without the mark at its start, its end or both; 0 if it has none.
+
+        The index must contain them, as every index of all subwords with a probability does.
+        """
+        parents, last = self.parents(), self.code_points
+        keys = parents * self.alphabet.size + self.arrays.labels  # ascending
+        keys[0] = -1
+        without_left = np.arange(parents.size)
+        first, end = np.searchsorted(self.alphabet, [ord(LEFT), ord(LEFT) + 1]) + 1
+        without_left[first:end] = 0
+        while first < end:  # the subwords of each length that start with the mark are next to each other
+            first, end = np.searchsorted(parents, [first, end])
+            wanted = without_left[parents[first:end]] * self.alphabet.size + self.arrays.labels[first:end]
+            without_left[first:end] = np.searchsorted(keys, wanted)
+        inner = np.where(last == ord(RIGHT), parents[without_left], without_left)
+        return np.where(inner == np.arange(inner.size), 0, inner)
+
+    def with_vectors(self, keep: npt.NDArray[np.bool_]) -> SubwordIndex:
+        """Return an index in which only the kept nodes have vectors; the others keep their probabilities.
+
+        Those with neither are dropped; a probability is too small to keep if it is at the lowest level, PROB_RANGE
+        times the largest. The remaining rows are renumbered, in the same order.
+        """
+        index, probs = self.with_rows(np.where(keep, self.rows, NO_ROW)), self.probs
+        return index.pruned(index.can_weigh() | (probs > 1.05 * PROB_RANGE * probs.max()))
+
+    def pruned(self, keep: npt.NDArray[np.bool_]) -> SubwordIndex:
+        """Return an index of the kept nodes, plus their prefixes and characters without probability and vector.
+
+        The remaining rows are renumbered, in the same order.
+        """
+        parents = self.parents()
+        needed = keep.copy()
+        needed[0] = True
+        while not needed[parents[needed]].all():
+            needed[parents[needed]] = True
+        needed[1 + np.unique(self.arrays.labels[1:][needed[1:]]).astype(np.int64)] = True
+        alphabet_kept = needed[1 : 1 + self.alphabet.size]
+        labels = (np.cumsum(alphabet_kept) - 1)[self.arrays.labels[needed]]
+        labels[0] = 0
+        children = np.bincount((np.cumsum(needed) - 1)[parents[needed]], minlength=labels.size)
+        children[0] = 0
+        rows = np.where(keep, self.rows, NO_ROW)[needed]
+        _, rows[rows >= 0] = np.unique(rows[rows >= 0], return_inverse=True)
+        probs, levels = np.where(keep, self.arrays.probs, 0)[needed], self.arrays.prob_levels
+        return SubwordIndex.of(self.alphabet[alphabet_kept], labels, children, probs, rows, levels)
+
+
+def busiest_window(counts: npt.NDArray[np.int64]) -> int:
+    """Return the start of the WINDOW adjacent letters that most nodes end with."""
+    sums = np.concatenate([[0], np.cumsum(counts)])
+    return int(np.argmax(sums[WINDOW:] - sums[:-WINDOW]))
+
+
+def narrow(numbers: npt.NDArray[np.integer[Any]]) -> npt.NDArray[Any]:
+    """Return non-negative numbers in the smallest type that fits."""
+    return numbers.astype(np.min_scalar_type(int(numbers.max(initial=0))))
+
+
+def pack_rows(rows: npt.NDArray[np.int32]) -> npt.NDArray[np.uint8]:
+    """Return each row + 1 as little-endian bytes, as many as the largest needs.
+
+    >>> pack_rows(np.array([-1, 0, 299])).tolist()
+    [[0, 0], [1, 0], [44, 1]]
+    """
+    numbers = (rows + 1).astype("<u4")
+    width = max((int(numbers.max(initial=0)).bit_length() + 7) // 8, 1)
+    return np.ascontiguousarray(numbers.view(np.uint8).reshape(-1, 4)[:, :width])
+
+
+def row_numbers(packed: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint32]:
+    """Return each row + 1, of packed rows."""
+    numbers = np.zeros((len(packed), 4), np.uint8)
+    numbers[:, : packed.shape[1]] = packed
+    return numbers.view("<u4")[:, 0]
+
+
+def unpack_rows(packed: npt.NDArray[np.uint8]) -> npt.NDArray[np.int32]:
+    """Undo `pack_rows`."""
+    return row_numbers(packed).astype(np.int32) - 1
+
+
+class SubwordCounts(NamedTuple):
+    """The subwords of some words, as a trie in level order with its root."""
+
+    labels: npt.NDArray[Any]  # the last letter, as a position in the alphabet of all words
+    children: npt.NDArray[np.int32]  # how many children the node has
+    sums: npt.NDArray[np.float64]  # of the counts of words, over all occurrences
+    n_words: npt.NDArray[np.int32]  # how many words contain it
+    is_target: npt.NDArray[np.bool_]  # whether a word that has a vector does
+
+
+def count_subwords(
+    words: Codes,
+    counts: npt.NDArray[np.float64],
+    is_target: npt.NDArray[np.bool_],
+    *,
+    min_len: int = 1,
+    max_len: int | None = None,
+    min_prob_words: int = 1,
+    boundaries: bool = False,
+    pool: Pool | None = None,
+    work: Workspace | None = None,
+) -> SubwordIndex:
+    """Count the substrings of words and index them.
+
+    Without max_len, words of more than LONGEST_WORD characters are left out, with a warning.
+
+    Args:
+        words: Distinct words as code points, with their marks.
+        counts: How often each word occurs; gives the subword probabilities.
+        is_target: Which words have a vector; their substrings of min_len to max_len get one.
+        min_len: The shortest subword that may have a vector.
+        max_len: The longest subword; None for no limit.
+        min_prob_words: Words that must contain a subword for it to have a probability. Single characters always have
+            one, so that every word can be spelled.
+        boundaries: Whether the words have boundary marks.
+        pool: Where parts of the words are counted.
+        work: Where to keep what was counted.
+
+    >>> from pbos.settings import Spelling
+    >>> from pbos.words.text import encode
+    >>> index = count_subwords(encode(["aba"], Spelling()), np.array([1.0]), np.array([True]))
+    >>> {subword: round(6 * p) for subword, p in zip(index.strings(), index.probs[1:].tolist())}
+    {'a': 2, 'b': 1, 'ab': 1, 'ba': 1, 'aba': 1}
+    """
+    pool, work = pool or Threads(), work or Workspace()
+    if max_len is None or max_len > LONGEST_WORD:
+        words, counts, is_target = without_long_words(words, counts, is_target, work)
+    n_words = words.offsets.size - 1
+    alphabet = characters_of(words.codes)
+    counts, is_target = work.keep("counts", counts), work.keep("is_target", is_target)
+    count = partial(count_part, words, counts, is_target, alphabet, max_len, work)
+    found = pool.map("count-subwords", count, list(blocks(n_words, PART)) or [slice(0, 0)])
+    while len(found) > 1:  # in pairs, so that sums are the same wherever they are computed
+        pairs = [(f"merged-{len(found)}-{at}", found[at : at + 2]) for at in range(0, len(found), 2)]
+        merged = pool.map("merge-subword-counts", partial(merge_counts, work), pairs)
+        for part in found[: 2 * (len(found) // 2)]:
+            work.forget(*part)
+        found = merged
+    labels, children, sums, n_words_with, has_vector = found[0]
+    has_vector = has_vector.copy()
+    has_vector[: first_node(children, alphabet.size, min_len)] = False
+    if boundaries:
+        drop_marks(has_vector, labels, children, np.isin(alphabet, [ord(mark) for mark in BOUNDARIES]))
+    if min_prob_words > 1:
+        sums = sums.copy()
+        sums[1 + alphabet.size :][n_words_with[1 + alphabet.size :] < min_prob_words] = 0
+    children = children.copy()
+    children[0] = 0
+    index = SubwordIndex.of(
+        alphabet,
+        labels,
+        children,
+        probabilities(sums),
+        np.where(has_vector, np.cumsum(has_vector, dtype=np.int32) - 1, np.int32(NO_ROW)),
+    )
+    work.forget(*found[0])
+    return index
+
+
+def without_long_words(
+    words: Codes, counts: npt.NDArray[np.float64], is_target: npt.NDArray[np.bool_], work: Workspace
+) -> tuple[Codes, npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
+    """Return what was given without words of more than LONGEST_WORD characters, and warn about them."""
+    lengths = np.diff(words.offsets)
+    keep = lengths <= LONGEST_WORD
+    if keep.all():
+        return words, counts, is_target
+    n_long, first = int((~keep).sum()), int(keep.argmin()) + 1
+    warn(
+        f"the subwords of {n_long:,} {'word' if n_long == 1 else 'words'} with more than {LONGEST_WORD} characters are "
+        f"not counted (the first is word {first:,}); drop them, or set max_len"
+    )
+    offsets = np.concatenate([[0], np.cumsum(lengths[keep])])
+    kept = Codes(words.codes[np.repeat(keep, lengths)], offsets)
+    return work.keep_all("counted", kept), counts[keep], is_target[keep]
+
+
+def characters_of(codes: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
+    """Return the distinct characters of words, ascending."""
+    seen = np.zeros(int(codes.max(initial=0)) + 1, np.bool_)
+    seen[codes] = True
+    return np.flatnonzero(seen).astype(np.uint32)
+
+
+def first_node(children: npt.NDArray[np.int32], n_letters: int, length: int) -> int:
+    """Return the first node of this length, or of a larger one, in a trie in level order."""
+    first, last = 1, 1 + n_letters
+    while length > 1 and first < last:
+        first, last, length = last, last + int(children[first:last].sum(dtype=np.int64)), length - 1
+    return first
+
+
+def drop_marks(
+    has_vector: npt.NDArray[np.bool_],
+    labels: npt.NDArray[Any],
+    children: npt.NDArray[np.int32],
+    is_mark: npt.NDArray[np.bool_],
+) -> None:
+    """Give no vector to subwords that are only marks (`<`, `>`, `><`): they carry no meaning."""
+    letters = slice(1, 1 + is_mark.size)
+    has_vector[letters][is_mark] = False
+    first = np.repeat(is_mark, children[letters])  # whether the first letter of each pair is a mark
+    pairs = slice(letters.stop, letters.stop + first.size)
+    has_vector[pairs][first & is_mark[labels[pairs]]] = False
+
+
+def count_part(
+    words: Codes,
+    counts: npt.NDArray[np.float64],
+    is_target: npt.NDArray[np.bool_],
+    alphabet: npt.NDArray[np.uint32],
+    max_len: int | None,
+    work: Workspace,
+    some: slice,
+) -> SubwordCounts:
+    """Count the substrings of some words."""
+    part = words.part(some.start, some.stop)
+    letters = characters_of(part.codes)
+    numbers = np.zeros(int(letters.max(initial=0)) + 1, np.min_scalar_type(letters.size))
+    numbers[letters] = np.arange(1, letters.size + 1)
+    text = counting.as_one_text(*part, numbers)
+    levels = list(levels_of(text, letters.size, part.offsets, counts[some], is_target[some], max_len))
+    places = np.searchsorted(alphabet, letters).astype(np.min_scalar_type(alphabet.size))
+    labels, sums, n_words, in_target, children = zip(*levels, strict=True) if levels else [()] * 5
+    found = SubwordCounts(
+        np.concatenate([np.zeros(1, places.dtype), *(places[letters] for letters in labels)]),
+        np.concatenate([*children, np.zeros(levels[-1][0].size if levels else 1, np.int32)]),
+        np.concatenate([[0.0], *sums]),
+        np.concatenate([np.zeros(1, np.int32), *n_words]),
+        np.concatenate([[False], *in_target]),
+    )
+    return work.keep_all(f"counted-{some.start}", found)
+
+
+def merge_counts(work: Workspace, named: tuple[str, list[SubwordCounts]]) -> SubwordCounts:
+    """Add up what was counted in two parts of the words; a part without a partner stays as it is."""
+    name, pair = named
+    if len(pair) == 1:
+        return pair[0]
+    left, right = pair
+    places, labels, children = counting.merge_tries(left.labels, left.children, right.labels, right.children)
+
+    def added(field: str) -> npt.NDArray[Any]:
+        total = np.zeros(labels.size, getattr(left, field).dtype)
+        for part, place in zip(pair, places, strict=True):
+            known = place >= 0
+            total[known] += getattr(part, field)[place[known]]
+        return total
+
+    counts = SubwordCounts(labels, children, added("sums"), added("n_words"), added("is_target"))
+    return work.keep_all(name, counts)
+
+
+def levels_of(
+    text: npt.NDArray[Any],
+    n_letters: int,
+    offsets: npt.NDArray[np.int64],
+    counts: npt.NDArray[np.float64],
+    is_target: npt.NDArray[np.bool_],
+    max_len: int | None,
+) -> Iterator[list[npt.NDArray[Any]]]:
+    """Yield all substrings of words, up to a length, level by level: what `kernels.counting.next_level` says of them.
+
+    These are the last letter of each, the sum of its words' counts, the number of words that contain it, whether a
+    target does, and how many of them each subword of the previous level is followed by.
+    """
+    if text.size > counting.MAX_PLACES or offsets.size - 1 > counting.MAX_WORDS:
+        most = f"{counting.MAX_WORDS:,} words and {counting.MAX_PLACES:,} characters"
+        raise InputError(
+            f"{offsets.size - 1:,} words with {offsets[-1]:,} characters are too many; the limit is {most}"
+        )
+    starts, ends, spans = counting.single_letters(text, n_letters, offsets, is_target)
+    longer = np.empty_like(spans)
+    n_nodes, parent_has_children, length = n_letters, np.ones(1, np.bool_), 1
+    while n_nodes and (max_len is None or length <= max_len):
+        *level, parent_has_children, n_nodes, ends = counting.next_level(
+            text, counts, length, n_nodes, parent_has_children, starts, ends, spans, longer
+        )
+        yield level
+        spans, longer, length = longer, spans, length + 1
+
+
+def probabilities(sums: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:
+    """Normalize occurrence sums over all subwords; every subword seen keeps a probability above 0 in float32."""
+    total = sums[1:].sum()
+    if total <= 0:
+        return np.zeros(sums.size, np.float32)
+    probs = np.where(sums > 0, np.maximum(sums / total, np.finfo(np.float32).tiny), 0)
+    probs[0] = 0
+    return probs.astype(np.float32)

@@ -1,0 +1,463 @@
+"""The folder of a model or segmenter: `model.safetensors`, `config.json` and a card, `README.md`.
+
+Saved completely or not at all. Loaded by mapping it into memory, after checks: everything that kernels use as a place
+in an array is inside of it, so that no file, damaged or made to do harm, makes them read or write elsewhere. Checksums
+(CRC-32) find damage that leaves a valid model. Nothing in a folder is ever executed.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import mmap
+import os
+import stat
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from pbos.errors import InputError, ModelError
+from pbos.files.atomic import check_target, errors_about, reserve, write_whole_folder
+from pbos.files.paths import PathLike, fetch, is_hub, is_remote, local, names_in, open_file, real, url_of
+from pbos.kernels.trie import MAX_ROW, IndexArrays
+from pbos.settings import Spelling
+from pbos.words.arrays import MAX_DIMS
+from pbos.words.confidence import CURVE
+from pbos.words.index import SubwordIndex
+
+FORMAT_VERSION = 1
+TENSORS, CONFIG, CARD = "model.safetensors", "config.json", "README.md"
+NUMPY_TYPES = {"F32": "<f4", "F16": "<f2", "I8": "|i1", "U8": "|u1", "U16": "<u2", "U32": "<u4", "I64": "<i8"}
+TYPE_NAMES = {np.dtype(kind): name for name, kind in NUMPY_TYPES.items()}
+FILE_ORDER = ("I64", "F32", "U32", "F16", "U16", "I8", "U8")  # of tensors, as the safetensors library has it
+MAX_HEADER = 1 << 20  # ours is under 3 kB
+MAX_CONFIG = 16 << 20  # ours is under 2 kB, but people may add notes
+CHECKED_AT_LOAD = 256 << 20  # bytes of vectors whose checksums cost little time; more are checked by verify
+CHECKSUM = "checksum"
+FRESH_COPY = "get a fresh copy of the model"
+Tensors = dict[str, npt.NDArray[Any]]
+
+# name: (allowed types, number of dimensions)
+INDEX_LAYOUT: dict[str, tuple[tuple[str, ...], int]] = {
+    "index.alphabet": (("U32",), 1),
+    "index.labels": (("U8", "U16", "U32"), 1),
+    "index.children": (("U8", "U16", "U32"), 1),
+    "index.probs": (("F32", "U8"), 1),
+    "index.prob_levels": (("F32",), 1),
+    "index.rows": (("U8",), 2),
+}
+MODEL_LAYOUT: dict[str, tuple[tuple[str, ...], int]] = {  # what a model has and a segmenter has not
+    "subword_vectors": (("F32", "F16", "I8"), 2),
+    "words.bytes": (("U8",), 1),
+    "words.offsets": (("U32", "I64"), 1),
+}
+OPTIONAL_LAYOUT: dict[str, tuple[tuple[str, ...], int]] = {
+    "subword_scales": (("F32",), 1),
+    "subword_norms": (("F32",), 1),
+    "target_vectors": (("F32",), 2),
+    "confidence.evidence": (("F16",), 2),
+    "confidence.mean": (("F32",), 1),
+    "confidence.scale": (("F32",), 1),
+    "confidence.center": (("F32",), 1),
+    "confidence.spread": (("F32",), 1),
+    "confidence.coefficients": (("F32",), 1),
+    "confidence.curve": (("F32",), 1),
+}
+LAYOUT = INDEX_LAYOUT | MODEL_LAYOUT | OPTIONAL_LAYOUT
+
+
+def index_tensors(index: SubwordIndex) -> Tensors:
+    """Return the tensors of an index."""
+    return {f"index.{name}": array for name, array in index.arrays._asdict().items()}
+
+
+def index_of(tensors: Tensors) -> SubwordIndex:
+    """Undo `index_tensors`."""
+    return SubwordIndex(IndexArrays(*(tensors[f"index.{name}"] for name in IndexArrays._fields)))
+
+
+def spelling_of(path: PathLike, config: dict[str, Any]) -> Spelling:
+    """Return the spelling in a config."""
+    try:
+        spelling = Spelling(**config["spelling"])
+        if "auto" in (spelling.normalization, spelling.fallback):
+            raise InputError("a trained model has no setting that is auto")
+        return spelling
+    except (KeyError, TypeError, InputError) as error:
+        raise ModelError(f"{path}: {CONFIG} has bad spelling settings ({error}); {FRESH_COPY}") from None
+
+
+def save_folder(path: PathLike, tensors: Tensors, config: dict[str, Any], card: str) -> None:
+    """Write a folder, completely or not at all.
+
+    An existing model there stays until the new one is complete. Any other folder with content is never replaced.
+    """
+    with new_folder(path, {name: (array.dtype, array.shape) for name, array in tensors.items()}) as (empty, describe):
+        for name, array in tensors.items():
+            empty[name][...] = array
+        describe(config, card)
+
+
+@contextmanager
+def new_folder(
+    path: PathLike, shapes: dict[str, tuple[Any, tuple[int, ...]]]
+) -> Iterator[tuple[Tensors, Callable[[dict[str, Any], str], None]]]:
+    """Write a folder as `save_folder` does, its tensors part by part.
+
+    Args:
+        path: The folder.
+        shapes: The type and the shape of each tensor.
+
+    Yields:
+        The tensors to fill, mapped from their file, and a function to call with the config and the card when they are.
+    """
+    target = check_writable(path)
+    with write_whole_folder(target, last=CONFIG) as temporary:
+        tensors = new_tensors(temporary / TENSORS, shapes)
+
+        def describe(config: dict[str, Any], card: str) -> None:
+            header = write_checksums(temporary / TENSORS, tensors)
+            try:
+                content = plain({"format": "pbos", "format_version": FORMAT_VERSION, **config})
+            except (TypeError, ValueError, RecursionError) as error:
+                raise ModelError(f"cannot save to {path}: info has to be plain data, as in JSON ({error})") from None
+            content[CHECKSUM] = checksum(content, header)
+            (temporary / CONFIG).write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+            (temporary / CARD).write_text(card, encoding="utf-8")
+
+        yield tensors, describe
+
+
+def plain(data: dict[str, Any]) -> dict[str, Any]:
+    """Return data as JSON has it; raise TypeError, ValueError or RecursionError if it cannot have it, such as NaN."""
+    text = json.dumps(data, ensure_ascii=False, allow_nan=False).encode()  # which refuses lone surrogates
+    return dict(json.loads(text))
+
+
+def new_tensors(file: Path, shapes: dict[str, tuple[Any, tuple[int, ...]]]) -> Tensors:
+    """Make a safetensors file; return its tensors, to be filled, in the order of the file: large types first."""
+    types = {name: np.dtype(dtype).newbyteorder("<") for name, (dtype, _) in shapes.items()}
+    order = sorted(shapes, key=lambda name: (FILE_ORDER.index(TYPE_NAMES[types[name]]), name))
+    header: dict[str, Any] = {"__metadata__": {"format": "pbos", **dict.fromkeys(order, "0" * 8)}}
+    size = 0
+    for name in order:
+        end = size + types[name].itemsize * math.prod(shapes[name][1])
+        header[name] = {"dtype": TYPE_NAMES[types[name]], "shape": [*shapes[name][1]], "data_offsets": [size, end]}
+        size = end
+    content = header_bytes(header)
+    with file.open("xb+") as stream:
+        stream.write(len(content).to_bytes(8, "little") + content)
+        stream.flush()
+        reserve(stream, 8 + len(content) + size)
+        data = mmap.mmap(stream.fileno(), 0)
+    tensors = {}
+    for name in order:
+        shape, start = shapes[name][1], 8 + len(content) + header[name]["data_offsets"][0]
+        tensors[name] = np.frombuffer(data, types[name], math.prod(shape), start).reshape(shape)
+    return tensors
+
+
+def header_bytes(header: dict[str, Any]) -> bytes:
+    """Return the header of a safetensors file, padded so that tensors are aligned."""
+    content = json.dumps(header, separators=(",", ":")).encode()
+    return content + b" " * (-len(content) % 8)
+
+
+# Checksums: the header has one of each tensor, and the config has one of itself and the header, so that the two files
+# belong together. They are for accidents: whoever changes a file on purpose can compute them again.
+
+
+def write_checksums(file: Path, tensors: Tensors) -> bytes:
+    """Write the checksums of filled tensors into the header of their file; return the header."""
+    with file.open("r+b") as stream:
+        header = json.loads(stream.read(int.from_bytes(stream.read(8), "little")))
+        header["__metadata__"] |= {name: tensor_checksum(array) for name, array in tensors.items()}
+        content = header_bytes(header)
+        stream.seek(8)
+        stream.write(content)
+    return content
+
+
+def tensor_checksum(array: npt.NDArray[Any]) -> str:
+    """Return the checksum of a tensor."""
+    return f"{zlib.crc32(array.data):08x}"
+
+
+def checksum(config: dict[str, Any], header: bytes) -> str:
+    """Return the checksum of a config, which may contain it, and the header of its tensors."""
+    content = json.dumps({name: value for name, value in config.items() if name != CHECKSUM}, sort_keys=True)
+    return f"{zlib.crc32(header, zlib.crc32(content.encode())):08x}"
+
+
+def check_checksums(folder: Path, mapped: Mapped, config: dict[str, Any], verify: bool) -> None:
+    """Raise ModelError if something is not what was saved; models of older versions have no checksums."""
+    if CHECKSUM in config and config[CHECKSUM] != checksum(config, mapped.header):
+        raise damaged(folder, f"the checksum says that {CONFIG} has changed, or does not belong to {TENSORS}")
+    for name, array in mapped.tensors.items():
+        expected = mapped.checksums.get(name)
+        if expected is not None and (verify or array.nbytes <= CHECKED_AT_LOAD) and tensor_checksum(array) != expected:
+            raise damaged(folder, f"the checksum of {name} is wrong")
+
+
+# Where models are -----------------------------------------------------------------------------------------------------
+
+
+def target_of(path: PathLike) -> PathLike:
+    """Return where to save a model: a URL as it is, and of a path what links lead to."""
+    return path if is_remote(path) else real(os.path.expanduser(local(path)))  # noqa: PTH111 (a Path fails on ~x)
+
+
+def check_writable(path: PathLike) -> PathLike:
+    """Raise an error if a model cannot be saved at a path, before any work is done for it; else return `target_of`.
+
+    What was checked is what has to be written, as somebody may put a link in the place of the path meanwhile.
+    """
+    target = target_of(path)
+    if is_hub(path):  # where nothing is lost, as all that was there stays in the history
+        from pbos.files import hub
+
+        hub.create(path)
+        return target
+    if is_remote(path):
+        check_target(path)
+    else:
+        check_local(path, Path(target))
+    names = names_in(target)
+    if names and not is_model(target):
+        raise ModelError(f"{path} is a folder with other content, not a pbos model; choose another path")
+    if others := sorted(names - {TENSORS, CONFIG, CARD, ".DS_Store"}):
+        raise ModelError(f"{path} contains {others[0]}, which is not part of a pbos model; choose another path")
+    return target
+
+
+def check_local(path: PathLike, target: Path) -> None:
+    """Raise ModelError if no folder can be written at a path."""
+    if not target.parent.is_dir():
+        raise ModelError(f"cannot save to {path}: the folder {target.parent} does not exist")
+    if not os.access(target.parent, os.W_OK):
+        raise ModelError(f"cannot save to {path}: no permission to write in {target.parent}")
+    if target.exists() and not target.is_dir():
+        raise ModelError(f"{path} is a file; a pbos model is a folder, choose another path")
+
+
+def is_model(folder: PathLike) -> bool:
+    """Return whether a folder has a pbos model of any version, or what was uploaded of one."""
+    try:
+        remote = is_remote(folder)
+        with open_file(f"{url_of(folder)}/{CONFIG}") if remote else open_regular(local(folder) / CONFIG) as stream:
+            config = json.loads(stream.read(MAX_CONFIG) or '{"format": "pbos"}')
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(config, dict) and config.get("format") == "pbos"
+
+
+def folder_of(path: PathLike) -> Path:
+    """Return the folder of a model; that of a remote one is fetched."""
+    if not is_remote(path):
+        return local(path).expanduser()
+    try:
+        return fetch(path, CONFIG, TENSORS)
+    except FileNotFoundError as error:
+        raise ModelError(f"no model at {path}: there is no {error.filename}") from None
+
+
+# Loading --------------------------------------------------------------------------------------------------------------
+
+
+class Mapped(NamedTuple):
+    """A file of tensors in memory."""
+
+    tensors: Tensors
+    header: bytes
+    checksums: dict[str, Any]  # of tensors, by name
+
+
+def load_folder(path: PathLike, verify: bool = False) -> tuple[Tensors, dict[str, Any]]:
+    """Map a folder into memory and check it; return its tensors and its config.
+
+    Args:
+        path: The folder, or its URL.
+        verify: Whether to check the checksums of all vectors; by default only if this takes no time to speak of.
+    """
+    folder = folder_of(path)
+    config, mapped = read_files(folder)
+    has_vectors = "vectors" in config or "subword_vectors" in mapped.tensors
+    required = INDEX_LAYOUT | (MODEL_LAYOUT if has_vectors else {})
+    missing = [name for name in required if name not in mapped.tensors]
+    if missing:
+        raise ModelError(f"{folder / TENSORS} has no tensor {missing[0]}; {FRESH_COPY}")
+    check(folder, mapped.tensors, config)
+    check_checksums(folder, mapped, config, verify)
+    return mapped.tensors, config
+
+
+def read_files(folder: Path) -> tuple[dict[str, Any], Mapped]:
+    """Read the config and map the tensors of a folder: of the same one, even if another takes its place meanwhile."""
+    while True:
+        if not folder.is_dir():
+            makes = "give its folder" if folder.name in (TENSORS, CONFIG) else "make one with pbos train"
+            hint = f"; this is a file, and a model is a folder: {makes}" if folder.is_file() else ""
+            raise ModelError(f"no model folder at {folder}{hint}")
+        handle = os.open(folder, os.O_RDONLY) if os.open in os.supports_dir_fd else None  # not on Windows
+        try:
+            with open_regular(folder / CONFIG, handle) as stream:
+                config = read_config(folder, stream)
+            with open_regular(folder / TENSORS, handle) as stream:
+                return config, map_tensors(folder / TENSORS, stream)
+        except FileNotFoundError as error:
+            if handle is not None and not os.path.samestat(os.fstat(handle), folder.stat()):
+                continue  # it has been replaced, and its files removed
+            name = Path(error.filename).name
+            whole = "" if name == CONFIG else "complete "
+            hint = "; make one of these word vectors with pbos train" if (folder / "vectors.npy").exists() else ""
+            raise ModelError(f"{folder} is not a {whole}pbos model: it has no {name}{hint}") from None
+        finally:
+            if handle is not None:
+                os.close(handle)
+
+
+def open_regular(file: Path, folder: int | None = None) -> BinaryIO:
+    """Open a regular file, in an open folder if one is given; from a pipe, nothing may ever come."""
+
+    def opener(path: str, flags: int) -> int:
+        flags |= getattr(os, "O_NONBLOCK", 0)
+        return os.open(path, flags) if folder is None else os.open(file.name, flags, dir_fd=folder)
+
+    with errors_about(file, Path(file.name)):  # relative to the folder
+        stream = open(file, "rb", opener=opener)
+    if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+        stream.close()
+        raise ModelError(f"{file} is not a regular file, but a pipe or a device; {FRESH_COPY}")
+    return stream
+
+
+def read_config(folder: Path, stream: BinaryIO) -> dict[str, Any]:
+    """Read and check config.json."""
+    content = stream.read(MAX_CONFIG + 1)
+    if len(content) > MAX_CONFIG:
+        raise ModelError(f"{folder / CONFIG} has more than {MAX_CONFIG >> 20} MiB; {FRESH_COPY}")
+    try:
+        config = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise ModelError(f"{folder / CONFIG} is not valid JSON ({error}); {FRESH_COPY}") from None
+    if not isinstance(config, dict) or config.get("format") != "pbos":
+        raise ModelError(f'{folder} is not a pbos model: {CONFIG} does not say "format": "pbos"')
+    version = config.get("format_version")
+    if not isinstance(version, int) or version < 1:
+        raise ModelError(f"{folder / CONFIG} has no valid format_version: {version!r:.40}; {FRESH_COPY}")
+    if version > FORMAT_VERSION:
+        raise ModelError(
+            f"{folder} has model format {version}, this pbos reads up to {FORMAT_VERSION}; upgrade with "
+            "pip install --upgrade pbos"
+        )
+    if not isinstance(config.get("info", {}), dict):
+        raise ModelError(f"{folder / CONFIG} has an info that is not an object; {FRESH_COPY}")
+    return config
+
+
+def map_tensors(file: Path, stream: BinaryIO) -> Mapped:
+    """Map a safetensors file into memory; return views of the known tensors. Nothing is copied."""
+    size = os.fstat(stream.fileno()).st_size
+    if size < 8:
+        raise ModelError(f"{file} is truncated: {size} bytes; {FRESH_COPY}")
+    data = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
+    length = int.from_bytes(data[:8], "little")
+    if not 2 <= length <= min(size - 8, MAX_HEADER):
+        raise ModelError(f"{file} has a header of impossible length {length}; {FRESH_COPY}")
+    content = data[8 : 8 + length]
+    try:
+        header = json.loads(content)
+        checksums = dict(header.pop("__metadata__", {}))
+        entries = {
+            name: (entry["dtype"], tuple(entry["shape"]), *entry["data_offsets"])
+            for name, entry in header.items()
+            if name in LAYOUT
+        }
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        raise ModelError(f"{file} has a damaged header; {FRESH_COPY}") from None
+    tensors = {name: _tensor(file, data, 8 + length, size, name, *entry) for name, entry in entries.items()}
+    return Mapped(tensors, content, checksums)
+
+
+def _tensor(
+    file: Path, data: mmap.mmap, base: int, size: int, name: str, kind: str, shape: tuple[int, ...], *ends: int
+) -> npt.NDArray[Any]:
+    """Return one tensor of a mapped file, after checking that it is inside the file and has the size it claims."""
+    kinds, n_dims = LAYOUT[name]
+    if kind not in kinds or len(shape) != n_dims or not all(type(n) is int and n >= 0 for n in (*shape, *ends)):
+        expected = f"{'/'.join(kinds)} with {n_dims} dimensions"
+        raise ModelError(f"{file}: tensor {name} has type {kind!s:.20} and shape {[*shape]!s:.40}, expected {expected}")
+    if not all(1 <= n <= MAX_DIMS for n in shape[1:]):  # 0 would allow any number of rows
+        raise ModelError(f"{file}: tensor {name} has shape {[*shape]!s:.40}, expected 1 to {MAX_DIMS:,} columns")
+    dtype = np.dtype(NUMPY_TYPES[kind])
+    count = math.prod(shape)
+    if len(ends) != 2 or ends[1] - ends[0] != count * dtype.itemsize or base + ends[1] > size:
+        raise ModelError(f"{file}: tensor {name} is not inside the file; {FRESH_COPY}")
+    if (base + ends[0]) % dtype.itemsize:
+        raise ModelError(f"{file}: tensor {name} is not aligned")
+    return np.frombuffer(data, dtype, count, base + ends[0]).reshape(shape)
+
+
+def check(folder: Path, tensors: Tensors, config: dict[str, Any]) -> None:
+    """Check that the tensors fit each other and the config, and that the kernels stay inside of them.
+
+    A kernel takes places in arrays from the index (see `SubwordIndex.is_valid`) and from `words.offsets`, which ascend
+    from 0 to the number of bytes. All other tensors are only numbers to compute with, in the shapes checked here.
+    """
+    for name, array in tensors.items():
+        if name in LAYOUT and (TYPE_NAMES.get(array.dtype) not in LAYOUT[name][0] or array.ndim != LAYOUT[name][1]):
+            raise damaged(folder, f"{name} has type {array.dtype} and {array.ndim} dimensions")
+    index = index_of(tensors)
+    vectors = tensors.get("subword_vectors")
+    problems = {
+        "the index arrays have inconsistent sizes": not index.has_sizes(),
+        f"{CONFIG} does not belong to {TENSORS}": config.get("subwords") != index.arrays.labels.size - 1,
+    }
+    if vectors is not None:
+        offsets = tensors["words.offsets"]
+        (rows, dims), n_words, is_int8 = vectors.shape, offsets.size - 1, vectors.dtype == np.int8
+        scales, norms, targets = (tensors.get(name) for name in ("subword_scales", "subword_norms", "target_vectors"))
+        problems |= {
+            "there are more vectors than an index can name": rows > MAX_ROW + 1,
+            "the subword vectors do not fit their scales": (scales is not None) != is_int8
+            or (scales is not None and scales.size != rows),
+            "the subword vectors do not fit their norms": norms is not None and (is_int8 or norms.size != rows),
+            "the words do not fit their offsets": not (
+                n_words >= 0
+                and offsets[0] == 0
+                and offsets[-1] == tensors["words.bytes"].size
+                and (offsets[1:] >= offsets[:-1]).all()
+            ),
+            "the target vectors do not fit the words": targets is not None and targets.shape != (n_words, dims),
+            "the confidence does not fit the subword vectors": not confidence_fits(tensors, rows, dims),
+            f"the sizes in {CONFIG} are not those in {TENSORS}": [
+                config.get(key) for key in ("vectors", "dims", "words")
+            ]
+            != [rows, dims, n_words],
+        }
+    for problem, found in problems.items():
+        if found:
+            raise damaged(folder, problem)
+    if not index.is_valid(len(index) if vectors is None else len(vectors)):
+        raise damaged(folder, "the index of subwords is not a trie")
+
+
+def confidence_fits(tensors: Tensors, rows: int, dims: int) -> bool:
+    """Return whether a model has a whole confidence that fits its vectors, or none."""
+    names = [name for name in OPTIONAL_LAYOUT if name.startswith("confidence.")]
+    shapes = [tensors[name].shape for name in names if name in tensors]
+    n_evidence = shapes[0][-1] if shapes else 0
+    n = n_evidence + 4  # features
+    whole = [(rows, n_evidence), (dims,), (1,), (n,), (n,), (1 + n + n * (n + 1) // 2,), (CURVE,)]
+    divisors = (tensors[name] for name in ("confidence.scale", "confidence.spread") if name in tensors)
+    return shapes in ([], whole) and all((divisor > 0).all() for divisor in divisors)
+
+
+def damaged(folder: Path, problem: str) -> ModelError:
+    """Return the error about a damaged model."""
+    return ModelError(f"{folder} is damaged: {problem}; {FRESH_COPY}")

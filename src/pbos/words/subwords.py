@@ -1,0 +1,492 @@
+"""Words to subwords to weights: the one place that spells words, walks the index and weighs subwords."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import weakref
+from collections.abc import Callable, Iterator
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from pbos.errors import InputError, ModelError, whole_number
+from pbos.jobs.pools import Pool, Threads
+from pbos.jobs.threads import blocks, cut, in_threads, thread_count
+from pbos.jobs.workspace import Mapped, Workspace
+from pbos.kernels import trie
+from pbos.kernels.compose import compose
+from pbos.kernels.confidence import write_evidence, write_squares
+from pbos.kernels.embed import embed_words
+from pbos.kernels.paths import best_of_words, count_letters, samples_of_words
+from pbos.kernels.spans import find_spans
+from pbos.kernels.sums import count_words, expected_counts, inspected, whole_words
+from pbos.kernels.trie import Nodes
+from pbos.kernels.weights import BOTH, POSTERIOR, UNIFORM, weights_of_words
+from pbos.settings import Spelling
+from pbos.words.arrays import FloatMatrix
+from pbos.words.index import SubwordIndex, probabilities, unpack_rows
+from pbos.words.readonly import ReadOnlyDict, ReadOnlyList
+from pbos.words.text import LEFT, RIGHT, Codes, PackedStrings, encode, mark, normalize, unpack_strings
+from pbos.words.variants import Reader
+from pbos.words.vectors import SubwordVectors
+from pbos.words.weights import Weights, joined
+
+if TYPE_CHECKING:
+    from pbos.words.confidence import Confidence
+
+Result = TypeVar("Result")
+WEIGHTINGS = {"posterior": POSTERIOR, "uniform": UNIFORM, "both": BOTH}
+CHUNK = 4096  # words per thread and step, at most
+SMALL_CHUNK = 256  # fewer words are not worth a thread
+MOST_CUTS = 1 << 25  # segmentations times characters of the longest word
+MOST_DRAWS = 1 << 27  # samples times characters of SMALL_CHUNK words
+LONG_RUN = 2048  # slots whose segmentations are found together
+CANDIDATES = 4  # per segmentation that is asked for, in words with marks: those with the most probable paths
+LEAST = np.float32(1e-3)  # added to lengths before their logarithms are taken
+NO_SCALES = np.zeros(0, np.float32)
+NO_SCALES.flags.writeable = False  # as scales are
+EM_PARTS = 8  # parts of the words whose sums are added up; a fixed number, so that threads do not change the result
+
+
+class Segmentation(NamedTuple):
+    """One way to cut a word.
+
+    Attributes:
+        pieces: Its pieces, without boundary marks; joined, they are the word.
+        probability: p(g|w), among all segmentations of that word.
+    """
+
+    pieces: tuple[str, ...]
+    probability: float
+
+    def __str__(self) -> str:
+        return f"{'/'.join(self.pieces)} {self.probability:.3f}"
+
+
+class WordSpans(NamedTuple):
+    """One word and all its spans: span k is ``spelled[begins[k]:ends[k]]``, in the order of begins and ends."""
+
+    word: str  # as the model reads it, without marks
+    spelled: str  # with marks
+    is_mark: npt.NDArray[np.bool_]  # (length,)
+    begins: npt.NDArray[np.int64]  # (n_spans,)
+    ends: npt.NDArray[np.int64]  # (n_spans,)
+    probs: npt.NDArray[np.float64]  # (n_spans,)
+    posteriors: npt.NDArray[np.float64]  # (n_spans,)
+    weights: npt.NDArray[np.float64]  # (n_spans,), sum to 1; 0 for subwords without a vector
+    log_total: float  # logarithm of the sum over all segmentations
+
+
+class Subwords:
+    """An index of subwords and a spelling: everything that can be computed from the spelling of words.
+
+    Segmenter, Model, Lattice, training and the adapters use this class; nothing else calls the lattice kernels.
+
+    Attributes:
+        index: The known subwords.
+        spelling: How a word becomes subwords and weights.
+    """
+
+    def __init__(
+        self,
+        index: SubwordIndex,
+        spelling: Spelling,
+        lengths: npt.NDArray[np.float32] | None = None,
+        packed_words: PackedStrings | None = None,
+    ) -> None:
+        """Keep what is given.
+
+        Args:
+            index: The known subwords.
+            spelling: How a word becomes subwords and weights.
+            lengths: The lengths of the subword vectors, if there are any.
+            packed_words: The training words, if they are known.
+        """
+        self.index, self.spelling = index, spelling
+        self._lengths, self._packed_words = lengths, packed_words
+        kind = WEIGHTINGS[spelling.weighting]
+        self._weighing = spelling.unseen_char_prob, kind, spelling.start_weight, spelling.end_weight
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return received, (self.index, self.spelling, self._lengths, self._packed_words)  # without the unpacked index
+
+    @cached_property
+    def _nodes(self) -> Nodes:
+        """The index as the kernels walk it, unpacked on first use."""
+        return self.index.unpacked(self._lengths)
+
+    @cached_property
+    def _weight_nodes(self) -> Nodes:
+        """The index that weights are computed with: for "both", pieces are characters or have a vector."""
+        restricted = self.index.for_weights() if self.spelling.weighting == "both" else self.index
+        if np.array_equal(restricted.arrays.probs, self.index.arrays.probs):
+            return self._nodes
+        return restricted.unpacked(self._lengths)
+
+    @cached_property
+    def words(self) -> list[str]:
+        """The training words, in their given order."""
+        try:
+            return ReadOnlyList([] if self._packed_words is None else unpack_strings(*self._packed_words))
+        except UnicodeDecodeError:
+            raise ModelError("the model's list of words is damaged; get a fresh copy of the model") from None
+
+    @cached_property
+    def word_rows(self) -> dict[str, int]:
+        """The position of each training word."""
+        return ReadOnlyDict({word: row for row, word in enumerate(self.words)})
+
+    @cached_property
+    def _reader(self) -> Reader:
+        me = weakref.proxy(self)  # or the unpacked index would stay in memory until the garbage collector comes
+        log_total = lambda word: me._log_total(word)  # noqa: E731
+        return Reader(self.spelling, self.index.alphabet.tolist(), lambda: me.word_rows, log_total)
+
+    def read(self, words: list[str]) -> list[str]:
+        """Return words as the model knows them; see `Reader`."""
+        return self._reader.read(words)
+
+    def _log_total(self, word: str) -> float:
+        """Return the logarithm of the sum over all segmentations of a word that was read."""
+        return float(self._inspected(self._nodes, encode([word], self.spelling))[-1])
+
+    # -- one word ------------------------------------------------------------------------------------------------------
+
+    def spans(self, word: str) -> WordSpans:
+        """Return all spans of a word, with probabilities, posteriors and weights."""
+        (plain,) = self.read([word])
+        codes = encode([plain], self.spelling)
+        letters = count_letters(*codes, 0, 1, self.spelling.boundaries, self.spelling.inner_boundaries)
+        found = list(self._inspected(self._nodes, codes))
+        if self._weight_nodes is not self._nodes:
+            found[4] = self._inspected(self._weight_nodes, codes)[4]
+        return WordSpans(plain, mark([plain], self.spelling)[0], np.diff(letters) == 0, *found)
+
+    def _inspected(self, nodes: Nodes, word: Codes) -> tuple[Any, ...]:
+        """Return what `WordSpans` says about the spans of one word."""
+        codes, (unseen_char_prob, kind, start_weight, end_weight) = word.codes, self._weighing
+        starts, span_nodes, probs = find_spans(nodes, unseen_char_prob, *word, 0, 1)
+        starts = starts[:-1]
+        posteriors, log_total = inspected(starts, probs)
+        begins = np.repeat(np.arange(codes.size), np.diff(starts))
+        ends = begins + 1 + np.arange(begins.size) - starts[begins]
+        weights = {POSTERIOR: posteriors, UNIFORM: np.ones_like(posteriors), BOTH: posteriors + 1.0}[kind]
+        factors = np.where(codes[begins] == ord(LEFT), start_weight, 1.0)
+        factors *= np.where(codes[ends - 1] == ord(RIGHT), end_weight, 1.0)
+        rows = nodes[2][span_nodes, trie.ROW]
+        weights = np.where(rows & trie.LOW_HALF == trie.NO_VECTOR, 0.0, weights * factors)
+        total = np.cumsum(weights)[-1]  # from left to right, as the kernels sum
+        return begins, ends, probs, posteriors, weights / total if total > 0.0 else weights, log_total
+
+    # -- many words ----------------------------------------------------------------------------------------------------
+
+    def embed(self, words: list[str], vectors: SubwordVectors, out: FloatMatrix, threads: int | None = None) -> None:
+        """Write the vectors of words into out, (n_words, dims); a word that is repeated is embedded once per chunk."""
+        if len(words) == 1 and threads is None:
+            return self._embed_distinct(words, 0, vectors, out)
+
+        def embed_chunk(chunk: slice) -> None:
+            some, place = words[chunk], out[chunk]
+            distinct = list(dict.fromkeys(some))
+            if 2 * len(distinct) > len(some):
+                return self._embed_distinct(some, chunk.start, vectors, place)
+            composed = np.empty((len(distinct), out.shape[1]), np.float32)
+            try:
+                self._embed_distinct(distinct, 0, vectors, composed)
+            except InputError:
+                encode(some, self.spelling, chunk.start)  # raises with the position among all words
+                raise
+            rows = dict(zip(distinct, range(len(distinct)), strict=True))
+            np.take(composed, [rows[word] for word in some], axis=0, out=place)
+
+        _ = self._weight_nodes  # unpacked before there are threads
+        map_chunks(embed_chunk, len(words), threads)
+
+    def _embed_distinct(self, words: list[str], first: int, vectors: SubwordVectors, out: FloatMatrix) -> None:
+        codes = encode(self._reader.read(words), self.spelling, first)
+        embed_words(self._weight_nodes, self._weighing, *codes, *vectors.kernel_arguments, out)
+
+    def confidence(
+        self, words: list[str], vectors: SubwordVectors, confidence: Confidence, threads: int | None = None
+    ) -> npt.NDArray[np.float32]:
+        """Return the confidence of words: 1 for training words, 0 without subwords."""
+        known, form = self.word_rows, self.spelling.normalization
+        found = np.empty(len(words), np.float32)
+
+        def write_chunk(chunk: slice) -> None:
+            some, out = self.read(words[chunk]), found[chunk]
+            features = self.features(some, vectors, confidence, chunk.start)
+            out[:] = confidence.predict(features)
+            out[features[:, -2] == 0] = 0  # no subwords
+            if training := known.keys() & some:
+                for at, (word, given) in enumerate(zip(some, words[chunk], strict=True)):
+                    if word in training and word == normalize([given], form)[0]:  # not only read as a training word
+                        out[at] = 1
+
+        _ = self._weight_nodes  # unpacked before there are threads
+        map_chunks(write_chunk, len(words), threads)
+        return found
+
+    def features(
+        self, words: list[str], vectors: SubwordVectors, confidence: Confidence, first: int = 0
+    ) -> npt.NDArray[np.float32]:
+        """Return what `Confidence.predict` needs about words that were read, (n_words, n_features)."""
+        codes = encode(words, self.spelling, first)
+        bits, negligible, _ = vectors.kernel_arguments
+        scales = NO_SCALES if vectors.scales is None else vectors.scales
+        indptr, indices, data = weights_of_words(self._weight_nodes, self._weighing, *codes, negligible, False)
+        out = np.empty((len(words), confidence.evidence.shape[1] + 4), np.float32)
+        write_evidence(indptr, indices, data, scales, confidence.evidence.view(np.uint16), out)
+        composed = np.empty((len(words), vectors.dims), np.float32)
+        compose(indptr, indices, data, bits, composed)
+        squares = np.empty((len(words), 2), np.float32)
+        write_squares(composed, confidence.mean, squares)
+        out[:, -4:-2] = np.sqrt(squares) / confidence.scale + LEAST
+        out[:, -2] = np.diff(indptr) + 1
+        out[:, -1] = np.diff(codes.offsets)
+        np.log(out[:, -4:], out=out[:, -4:])
+        return out
+
+    def segment(self, words: list[str], n: int, threads: int | None = None) -> list[list[Segmentation]]:
+        """Return the n most probable segmentations of each word, best first."""
+        n = whole_number("n", n, 1)
+
+        def segment_chunk(chunk: slice) -> list[list[Segmentation]]:
+            return self._segmentations(words[chunk], chunk.start, n)
+
+        return flat(map_chunks(segment_chunk, len(words), threads))
+
+    def sample(
+        self, words: list[str], k: int, seed: int | None = None, *, first: int = 0, threads: int | None = None
+    ) -> list[list[Segmentation]]:
+        """Draw k segmentations of each word from p(g|w).
+
+        The draws depend on the seed and on the position of the word, which starts at `first`. Give batches of a
+        multiple of SMALL_CHUNK words the same seed and their own `first` to draw what one call would.
+        """
+        k = whole_number("k", k, 0)
+        entropy = np.random.SeedSequence(None if seed is None else whole_number("seed", seed, 0)).entropy
+        if k == 0:
+            return [[] for _ in words]
+
+        def sample_chunk(at: int) -> list[list[Segmentation]]:
+            random = np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=(first + at,)))
+            return self._segmentations(words[at : at + SMALL_CHUNK], first + at, k, random)
+
+        return flat(in_threads(sample_chunk, range(0, len(words), SMALL_CHUNK), threads))
+
+    def _segmentations(
+        self, words: list[str], first: int, n: int, random: np.random.Generator | None = None
+    ) -> list[list[Segmentation]]:
+        """Return the n best segmentations of each word, or with a random generator n random ones."""
+        plain = self.read(words)
+        codes = encode(plain, self.spelling, first)
+        longest = int(np.diff(codes.offsets).max(initial=0))
+        uniforms = None
+        if random is None:
+            n = min(n, 1 << min(longest, 62))  # no word has more
+            check_size(n, longest, MOST_CUTS)
+        else:
+            check_size(n, codes.codes.size, MOST_DRAWS)
+            uniforms = random.random(n * codes.codes.size)
+        in_order = random is not None or not self.spelling.boundaries
+        keys = letter_keys(longest.bit_length() + 1)
+        found: list[list[Segmentation]] = []
+        some: tuple[Any, Any, Any]
+        for start, end in runs(codes.offsets):
+            starts, _, probs = find_spans(self._nodes, self._weighing[0], *codes, start, end)
+            letters = count_letters(*codes, start, end, self.spelling.boundaries, self.spelling.inner_boundaries)
+            given = starts, probs, letters, codes.offsets, start, end
+            if uniforms is None:
+                some = best_of_words(*given, keys, n if in_order else CANDIDATES * n)
+            else:
+                some = samples_of_words(*given, uniforms[n * codes.offsets[start] :], n)
+            found += as_segmentations(plain[start:end], *some, None if in_order else n)
+        return found
+
+    def weights(self, words: list[str], threads: int | None = None) -> Weights:
+        """Return the weights of words; a subword that occurs twice in a word has two entries."""
+        return self.weights_of_codes(encode(self.read(words), self.spelling), threads)
+
+    # -- words as code points, for training ----------------------------------------------------------------------------
+
+    def weights_of_codes(self, words: Codes, threads: int | None = None) -> Weights:
+        """Return what `weights` returns, for words that are encoded already."""
+        nodes, n_columns = self._weight_nodes, self.index.n_vectors
+
+        def weigh_chunk(chunk: slice) -> Weights:
+            some = words.part(chunk.start, chunk.stop)
+            indptr, indices, data = weights_of_words(nodes, self._weighing, *some, 0.0, False)
+            return Weights(indptr, indices, data, n_columns)
+
+        return joined(map_chunks(weigh_chunk, words.offsets.size - 1, threads), Workspace())
+
+    def count_words(self, words: Codes) -> npt.NDArray[np.int32]:
+        """Return for each node of the index how many of the words contain it."""
+        counts: npt.NDArray[np.int32] = count_words(self._nodes, *words)
+        return counts
+
+    def rows_of_whole_words(self, words: Codes) -> npt.NDArray[np.int64]:
+        """Return for each word the row of the vector that it has as a whole, -1 if it has none."""
+        nodes = whole_words(self._nodes, *words)
+        nodes[nodes > len(self.index)] = -1  # a single character never seen
+        return np.where(nodes >= 0, unpack_rows(self.index.arrays.rows[nodes]), np.int64(-1))
+
+    def fitted(
+        self,
+        words: Codes,
+        counts: npt.NDArray[np.float64],
+        rounds: int,
+        pool: Pool | None = None,
+        work: Workspace | None = None,
+    ) -> SubwordIndex:
+        """Fit the subword probabilities to words by EM; no round makes the words less probable.
+
+        A round counts how often every subword is expected as a piece of the words, over all their segmentations, and
+        turns these counts into the new probabilities. A subword without a probability stays without one; the others
+        keep at least the smallest float32.
+
+        After the last round, a piece at the start or end of words (`<pine`) also counts as the same piece inside words
+        (`pine`), where EM has seen too few examples of it: most compounds are not among the words.
+
+        Args:
+            words: The words.
+            counts: How often each word occurs.
+            rounds: The number of rounds.
+            pool: Where parts of the words are counted; by default on all cores. The result does not depend on it.
+            work: Where to keep what was counted.
+        """
+        if not rounds:
+            return self.index
+        pool, work = pool or Threads(), work or Workspace()
+        seen = self.index.probs > 0
+        index = self.index.pruned(seen)  # smaller, so faster; its subwords with a probability have the same order
+        places = cut(words.offsets.size - 1, EM_PARTS)
+        counts = work.keep("em.counts", counts)
+        for number in range(rounds):
+            subwords = Subwords(SubwordIndex(work.keep_all(f"em-{number}", index.arrays)), self.spelling)
+            _ = subwords._nodes  # unpacked before there are threads
+            count = partial(expected, subwords, words, counts, work)
+            sums = np.zeros(len(index) + 1)
+            for some in blocks(len(places), pool.size):  # only as many parts at a time, as each has a sum per node
+                for part in pool.map("fit-probabilities", count, places[some]):
+                    sums += part
+                    work.forget(part)
+            sums = np.where(index.probs > 0, np.maximum(sums, np.finfo(np.float64).tiny), 0)
+            work.forget(*subwords.index.arrays)
+            index = index.with_probs(probabilities(sums))
+        if self.spelling.boundaries:
+            sums += np.bincount(index.inner(), sums, minlength=sums.size)
+            index = index.with_probs(probabilities(sums))
+        probs = np.zeros(seen.size, np.float32)
+        probs[seen] = index.probs[index.probs > 0]
+        return self.index.with_probs(probs)
+
+
+def expected(
+    subwords: Subwords, words: Codes, counts: npt.NDArray[np.float64], work: Workspace, some: slice
+) -> npt.NDArray[np.float64]:
+    """Return how often each node is expected as a piece of some of the words."""
+    part = words.part(some.start, some.stop)
+    sums = expected_counts(subwords._nodes, subwords.spelling.unseen_char_prob, *part, counts[some])
+    return work.keep(f"em-{some.start}-{some.stop}", sums)
+
+
+_last: dict[tuple[Any, ...], Subwords] = {}  # what a worker has received last
+
+
+def received(*parts: Any) -> Subwords:
+    """Return unpickled subwords; the last ones, with their index unpacked, if they come from the same files."""
+    index, spelling = parts[:2]
+    paths = [array.path for array in index.arrays if isinstance(array, Mapped) and array.path is not None]
+    if len(paths) < len(index.arrays):
+        return Subwords(*parts)
+    key = spelling, *((path, Path(path).stat().st_mtime_ns) for path in paths)
+    found = _last.get(key)
+    if found is None:
+        found = Subwords(*parts)
+        _last.clear()
+        _last[key] = found
+    return found
+
+
+def map_chunks(function: Callable[[slice], Result], n_words: int, threads: int | None) -> list[Result]:
+    """Apply a function to slices of words, in threads: about eight per thread, so that threads finish together."""
+    if n_words <= SMALL_CHUNK and threads is None:
+        return [function(slice(0, n_words))]
+    size = min(CHUNK, max(SMALL_CHUNK, -(-n_words // (8 * thread_count(threads)))))
+    return in_threads(function, list(blocks(n_words, size)) or [slice(0, 0)], threads)
+
+
+def flat(chunks: list[list[Result]]) -> list[Result]:
+    """Join lists."""
+    return list(itertools.chain.from_iterable(chunks))
+
+
+def check_size(n: int, n_characters: int, most: int) -> None:
+    """Raise InputError if n segmentations of so many characters are more than the memory of one step is meant for."""
+    if n * n_characters > most:
+        raise InputError(
+            f"{n:,} segmentations of {n_characters:,} characters are too many; ask for at most {most // n_characters:,}"
+        )
+
+
+def runs(offsets: npt.NDArray[np.int64]) -> Iterator[tuple[int, int]]:
+    """Yield the first word and the end of runs of words: of at most LONG_RUN slots, but of at least one word."""
+    first, n_words = 0, offsets.size - 1
+    if offsets[-1] + n_words <= LONG_RUN:
+        yield 0, n_words
+        return
+    places = offsets + np.arange(offsets.size)
+    while first < n_words:
+        last = max(int(np.searchsorted(places, places[first] + LONG_RUN, "right")) - 1, first + 1)
+        yield first, last
+        first = last
+
+
+@functools.lru_cache(maxsize=16)
+def letter_keys(n_bits: int) -> npt.NDArray[np.int64]:
+    """Return 2**n_bits random numbers by which the kernels compare cuts, always the same ones."""
+    return np.random.default_rng(0).integers(1 << 63, size=1 << n_bits, dtype=np.int64)
+
+
+def as_segmentations(
+    words: list[str],
+    word_indptr: npt.NDArray[np.int64],
+    probabilities: npt.NDArray[np.float64],
+    cuts: npt.NDArray[np.int32],
+    n: int | None,
+) -> list[list[Segmentation]]:
+    """Turn the arrays of `best_of_words` into segmentations of words, given without marks.
+
+    These are the n best of each word, equal ones in their given order; or, if n is None, all as they come.
+    """
+    firsts = (cuts == 0).nonzero()[0]
+    if len(words) == 1:  # loops are faster than arrays
+        (word,), places, probs, begins = words, cuts.tolist(), probabilities.tolist(), [*firsts.tolist(), cuts.size]
+        order = list(range(len(probs)))
+        if n is not None:
+            order = sorted(order, key=probs.__getitem__, reverse=True)[:n]
+        parts = [places[begins[at] : begins[at + 1]] for at in order]
+        pieces = [tuple([word[begin:end] for begin, end in itertools.pairwise(part)]) for part in parts]
+        return [list(map(Segmentation, pieces, [probs[at] for at in order]))]
+    of_word = np.repeat(np.arange(len(words)), np.diff(word_indptr))
+    sizes = np.diff(firsts, append=cuts.size) - 1  # pieces per segmentation
+    if n is not None:
+        rank = np.arange(of_word.size) - word_indptr[of_word]
+        chosen = np.lexsort((-probabilities, of_word))[rank < n]
+        of_word, firsts, sizes, probabilities = of_word[chosen], firsts[chosen], sizes[chosen], probabilities[chosen]
+    bounds = np.concatenate([[0], np.cumsum(sizes)])
+    at = np.arange(bounds[-1]) + np.repeat(firsts - bounds[:-1], sizes)  # the first cut of each piece
+    spelled = map(words.__getitem__, np.repeat(of_word, sizes).tolist())
+    spans = zip(spelled, cuts[at].tolist(), cuts[at + 1].tolist(), strict=True)
+    all_pieces = [word[begin:end] for word, begin, end in spans]
+    tuples = [tuple(all_pieces[first:last]) for first, last in itertools.pairwise(bounds.tolist())]
+    pairs = zip(tuples, probabilities.tolist(), strict=True)
+    found = list(map(tuple.__new__, itertools.repeat(Segmentation), pairs))  # faster than Segmentation(*pair)
+    ends = np.searchsorted(of_word, np.arange(len(words) + 1))
+    return [found[first:last] for first, last in itertools.pairwise(ends.tolist())]

@@ -1,0 +1,757 @@
+"""The page, in a real browser: headless Chromium over a real `pbos serve`. It shows what the model's methods return."""
+
+import csv
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import parse_qs, quote, urlsplit
+
+import numpy as np
+import pytest
+from conftest import ROOT, skip_or_fail
+
+import pbos
+from pbos.words.text import pack_strings
+
+sync_api = pytest.importorskip("playwright.sync_api")
+PATIENCE = 60_000  # milliseconds, for busy machines
+sync_api.expect.set_options(timeout=PATIENCE)
+ARABIC = "والمسلمون"
+LONG = "pneumonoultramicroscopicsilicovolcanoconiosis"
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """The system's Chromium; without it these tests are skipped, but fail with PBOS_REQUIRE_DATA=1."""
+    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if found is None:
+        skip_or_fail(
+            "no Chromium; install it to run this test: apt-get install chromium fonts-noto-core fonts-noto-cjk"
+        )
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@contextmanager
+def served(*arguments):
+    """Run `pbos serve`; yield the process and its address."""
+    command = [sys.executable, "-c", "from pbos.cli import main; main()", "serve", *map(str, arguments)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        yield process, process.stdout.readline().split()[0]
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.wait(60)
+        process.stdout.close()
+
+
+@pytest.fixture(scope="module")
+def url():
+    with served("--port", 0) as (_, url):
+        yield url
+
+
+@pytest.fixture(scope="module")
+def model():
+    return pbos.load()
+
+
+@pytest.fixture
+def visit(browser):
+    """Open addresses in separate windows; fail if any window logs an error or contacts another server."""
+    contexts, complaints, asked = [], [], []
+
+    def visit(address, before=lambda page: None, **options):
+        context = browser.new_context(**options)
+        contexts.append(context)
+        context.set_default_timeout(PATIENCE)
+        page = context.new_page()
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("console", lambda message: message.type == "error" and complaints.append(message.text))
+        page.on("request", lambda request: asked.append(request.url))
+        before(page)
+        page.goto(address)
+        page.server = "{0.scheme}://{0.netloc}/".format(urlsplit(address))
+        return page
+
+    yield visit
+    servers = {page.server for context in contexts for page in context.pages if hasattr(page, "server")}
+    for context in contexts:
+        context.close()
+    assert asked and all(any(address.startswith(server) for server in servers) for address in asked), asked
+    # The browser itself logs requests that failed; anything else is a bug of the page.
+    assert [text for text in complaints if "Failed to load resource" not in text] == []
+
+
+@pytest.fixture(scope="module")
+def axe():
+    """The source of axe-core, which checks pages for accessibility; .ci/run installs it."""
+    places = [Path(os.environ.get("PBOS_AXE", "")), ROOT / ".axe" / "node_modules" / "axe-core" / "axe.min.js"]
+    found = next((place for place in places if place.is_file()), None)
+    if found is None:
+        skip_or_fail("no axe-core; install it to run this test: npm install --no-save --prefix .axe axe-core")
+    return found.read_text(encoding="utf-8")
+
+
+def word_box(page):
+    return page.get_by_role("textbox", name="Type any word")
+
+
+def settle(page):
+    """Wait until the server has answered all that the page has asked."""
+    page.locator("main[aria-busy=false]").wait_for()
+
+
+def drawing(page, word):
+    """Wait for the drawing of a word, and for all that is shown with it; return the drawing."""
+    picture = page.get_by_role("img", name=f"Segmentations of {word}:")
+    picture.wait_for()
+    settle(page)
+    return picture
+
+
+def labels(page, title):
+    return page.get_by_role("region", name=title).locator("li .text > :first-child").all_inner_texts()
+
+
+# -- looking at a word -------------------------------------------------------------------------------------------------
+
+
+def test_type_a_word_and_see_it_explained(visit, url, model):
+    page = visit(url)
+    word_box(page).fill("unkindliest")
+    picture = drawing(page, "unkindliest")
+    explanation = model.explain("unkindliest", 10)
+    assert picture.get_attribute("aria-label") in explanation.svg()
+    assert picture.locator("path").count() == explanation.svg().count("<path")
+    assert picture.locator("path.best").count() == explanation.svg().count('<path class="best"')
+    assert labels(page, "Segmentations") == ["/".join(one.pieces) for one in explanation.segmentations]
+    assert labels(page, "Subword weights") == [subword for subword, _ in explanation.weights[:10]]
+    assert labels(page, "Nearest words") == [word for word, _ in explanation.neighbors]
+    values = page.get_by_role("region", name="Nearest words").locator(".value").all_inner_texts()
+    assert values == [f"{cosine:.3f}" for _, cosine in explanation.neighbors]
+    assert page.locator("#coverage").inner_text() == f"{explanation.coverage:.0%}"
+    assert page.locator("#entropy").inner_text() == f"{explanation.entropy:.2f}"
+    assert " / ".join(explanation.segmentations[0].pieces) in page.locator("#summary").inner_text()
+    # The length of a bar is its share.
+    widths = page.eval_on_selector_all("#segmentations .fill", "all => all.map(one => parseFloat(one.style.width))")
+    assert widths == pytest.approx([100 * one.probability for one in explanation.segmentations], abs=1e-3)
+    page.get_by_role("button", name=f"Show all {len(explanation.weights)}").click()
+    assert labels(page, "Subword weights") == [subword for subword, _ in explanation.weights]
+
+
+def test_the_confidence_of_a_model_that_has_one(visit, confident, small_vectors, tmp_path):
+    confident.save(tmp_path / "model")
+    with served("-m", tmp_path / "model", "--port", 0) as (_, url):
+        for width in (320, 1200):
+            page = visit(url, viewport={"width": width, "height": 700})
+            for word in (small_vectors.words[1502], small_vectors.words[0]):
+                word_box(page).fill(word)
+                drawing(page, word)
+                confidence = confident.confidence(word)
+                assert page.locator("#confidence").inner_text() == f"{confidence:.2f}"
+                bar, track = (page.locator(f"#trust {part}").bounding_box() for part in (".fill", ".track"))
+                expected = max(confidence * track["width"], 2)  # so that it can be seen
+                assert bar["width"] == pytest.approx(expected, abs=1)
+            assert "expected cosine" in page.locator("#trust").get_attribute("title")
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_a_model_without_confidence_and_words(visit, tmp_path):
+    trained = pbos.train({"high": [1.0, 0.0], "higher": [0.0, 1.0]}, lam=0.1)
+    empty = pbos.Model(trained.index, trained.spelling, trained.subword_vectors, pack_strings([]))
+    empty.save(tmp_path / "model")
+    with served("-m", tmp_path / "model", "--port", 0) as (_, url):
+        page = visit(f"{url}/?word=highest&other=high")
+        drawing(page, "highest")
+        page.locator("#cosine").filter(has_text=re.compile(r"\d")).wait_for()
+        assert page.locator("#coverage").is_visible() and page.locator("#trust").is_hidden()
+        page.locator("#subword").get_by_text("This model has no list of words").wait_for()
+        assert "none" in page.locator("#neighbors").inner_text().lower()
+
+
+def test_the_page_updates_with_every_key(visit, url, model):
+    page = visit(url)
+    drawing(page, "unfriendliest")
+    word_box(page).fill("")
+    page.get_by_text("Type a word to see").wait_for()
+    for word in ("high", "higher", "highers"):
+        word_box(page).press_sequentially(word[len(word_box(page).input_value()) :])
+        drawing(page, word)
+        page.wait_for_url(f"**/?word={word}")
+    assert page.title() == "highers – pbos"
+    assert labels(page, "Nearest words") == [word for word, _ in model.neighbors("highers")]
+
+
+def test_text_typed_before_the_server_responds_is_kept(visit, url):
+    held = []
+    page = visit(f"{url}/?other=queen", before=lambda page: page.route("**/model", lambda route: held.append(route)))
+    word_box(page).fill("kingly")
+    page.wait_for_timeout(300)  # longer than the page waits for the next key
+    while not held:  # until the page has asked
+        page.wait_for_timeout(10)
+    held[0].continue_()
+    drawing(page, "kingly")
+    page.wait_for_url("**/?word=kingly&other=queen")
+
+
+def test_nearest_words_are_links(visit, url, model):
+    page = visit(f"{url}/?word=unfriendliest")
+    drawing(page, "unfriendliest")
+    near = model.neighbors("unfriendliest")[0][0]
+    page.get_by_role("region", name="Nearest words").get_by_role("link", name=near, exact=True).click()
+    drawing(page, near)
+    assert word_box(page).input_value() == near
+    page.go_back()
+    drawing(page, "unfriendliest")
+    assert word_box(page).input_value() == "unfriendliest"
+
+
+def test_two_words(visit, url, model):
+    page = visit(f"{url}/?word=king")
+    drawing(page, "king")
+    page.get_by_role("textbox", name="Another word").fill("queen")
+    cosine = page.locator("#cosine")
+    sync_api.expect(cosine).to_have_text(f"{model.similarity('king', 'queen'):.3f}")
+    word_box(page).fill("kingship")
+    sync_api.expect(cosine).to_have_text(f"{model.similarity('kingship', 'queen'):.3f}")
+    # Why are they near each other? The subwords of both, their weights, and what they add to the cosine.
+    page.get_by_role("button", name="Why is kings near kingship?").click()
+    sync_api.expect(cosine).to_have_text(f"{model.similarity('kingship', 'kings'):.3f}")
+    page.wait_for_url("**/?word=kingship&other=kings")
+    assert page.evaluate("document.activeElement.id") == "compare-title"
+    page.get_by_role("button", name=re.compile(r"Show all \d+")).last.scroll_into_view_if_needed()
+    page.locator("#more-shares").click()
+    weights = [dict(model.weights(word)) for word in ("kingship", "kings")]
+    table = [row.locator("th, td").all_inner_texts() for row in page.locator("#shares tbody tr").all()]
+    assert {row[0] for row in table} == {*weights[0], *weights[1]}
+    for subword, *shown, _ in table:
+        assert [cell == "–" for cell in shown] == [subword not in some for some in weights]
+    assert sum(float(row[3].replace("−", "-")) for row in table) == pytest.approx(
+        model.similarity("kingship", "kings"), abs=0.03
+    )
+    shared = page.locator("#shares .shared").all_inner_texts()
+    assert set(shared) == weights[0].keys() & weights[1].keys()
+
+
+def test_a_subword_shows_where_it_comes_from(visit, url, model):
+    page = visit(f"{url}/?word=unkindliest")
+    drawing(page, "unkindliest")
+    panel = page.get_by_role("region", name="Subword <")
+    largest = model.weights("unkindliest")[0][0]
+    sync_api.expect(page.locator("#subword-name")).to_have_text(largest)
+    button = page.get_by_role("button", name="est>", exact=True)
+    button.click()
+    sync_api.expect(page.locator("#subword-name")).to_have_text("est>")
+    assert button.get_attribute("aria-pressed") == "true"
+    ending = [word for word in model.words if re.search(r"est(\W|_|$)", word)]
+    assert f"In {len(ending):,} of {len(model.words):,} training words" in page.locator("#subword").inner_text()
+    assert page.locator("#sharing a").all_inner_texts() == ending[:12]
+    assert page.locator("#subword-near li").count() == 5
+    page.wait_for_url("**/?word=unkindliest&subword=est%3E")
+    other = visit(page.url)
+    sync_api.expect(other.locator("#subword-name")).to_have_text("est>")
+    page.go_back()
+    sync_api.expect(page.locator("#subword-name")).to_have_text(largest)
+    panel.get_by_role("link").first.click()  # the first word that shares it
+    drawing(page, page.locator("#word").input_value())
+    assert largest.strip("<>") in page.locator("#word").input_value()
+
+
+def test_a_list_gets_a_table_to_download(visit, url, model, tmp_path):
+    words = ["unkindliest", "king", "東京", "naïvety", *model.words[500:620]]
+    page = visit(f"{url}/?word=king")
+    drawing(page, "king")
+    page.get_by_role("textbox", name="Words, one per line").fill("\n".join(words) + "\n" + "x" * 201)
+    sync_api.expect(page.locator("#rows-note")).to_have_text(
+        f"{len(words)} words; left out, as too long or too many: 1"
+    )
+    first = page.locator("#rows tbody tr").first.locator("th, td").all_inner_texts()
+    near = [other for other, _ in model.neighbors("unkindliest", 5)]
+    cut = "/".join(model.segment("unkindliest")[0].pieces)
+    assert first == ["unkindliest", f"{model.confidence('unkindliest'):.2f}", "100%", cut, ", ".join(near)]
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Download CSV").click()
+    download.value.save_as(tmp_path / "words.csv")
+    lines = (tmp_path / "words.csv").read_text(encoding="utf-8-sig").splitlines()
+    table = list(csv.DictReader(lines))
+    assert [row["word"] for row in table] == words
+    for row in table[:6]:
+        word = row["word"]
+        assert row["read_as"] == model.read_as(word)
+        assert row["training_word"] == ("yes" if word in model else "no")
+        assert float(row["confidence"]) == pytest.approx(model.confidence(word), abs=1e-5)
+        assert float(row["coverage"]) == model.coverage(word)
+        found = [(row[f"neighbor_{at}"], row[f"cosine_{at}"]) for at in range(1, 6) if row[f"neighbor_{at}"]]
+        assert [other for other, _ in found] == [other for other, _ in model.neighbors(word, 5)]
+    page.get_by_role("button", name=f"Show all {len(words)}").click()
+    assert page.locator("#rows tbody tr").count() == len(words)
+
+
+def test_on_a_phone_the_nearest_words_come_first(visit, url):
+    page = visit(f"{url}/?word=unkindliest", viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
+    drawing(page, "unkindliest")
+    tops = page.eval_on_selector_all("#results > section", "all => all.map(one => one.getBoundingClientRect().top)")
+    assert tops == sorted(tops) and len(set(tops)) == 5
+    assert page.locator("#results h2").first.inner_text() == "Nearest words"
+    assert page.get_by_role("region", name="Nearest words").bounding_box()["y"] < 844  # without scrolling
+
+
+def test_map_of_typed_words(visit, url):
+    page = visit(f"{url}/?word=doggo")
+    drawing(page, "doggo")
+    words = ["dog", "puppy", "doggo", "red", "greenish", "東京"]
+    page.get_by_role("textbox", name="Words, one per line").fill("dog, puppy doggo\nred\ngreenish,東京")
+    page.get_by_text("Without a known subword: 東京").wait_for()
+    shown = page.locator("#map title").all_text_contents()
+    assert sorted(shown) == sorted(words[:5])
+    assert page.locator("#map .current title").text_content() == "doggo"
+    answer = page.request.post(f"{url}/map", data={"words": words}).json()
+    places = {point["word"]: (point["x"], point["y"]) for point in answer["points"]}
+    drawn = {
+        group.locator("title").text_content(): [float(group.locator("circle").get_attribute(c)) for c in ("cx", "cy")]
+        for group in page.locator("#map g").all()
+    }
+    distances, lengths = [], []
+    for one in words[:5]:
+        for other in words[:5]:
+            distances.append(np.hypot(*np.subtract(drawn[one], drawn[other])))
+            lengths.append(np.hypot(*np.subtract(places[one], places[other])))
+    scale = max(distances) / max(lengths)
+    np.testing.assert_allclose(distances, np.multiply(lengths, scale), atol=0.01)  # one scale for both directions
+    page.get_by_text("The map as text").click()
+    assert page.locator("#map-list li").count() == 5
+    add = page.get_by_role("button", name="Add “")
+    assert not add.is_visible()  # the word is on the map
+    word_box(page).fill("kitten")
+    drawing(page, "kitten")
+    add.click()
+    page.locator("#map .current").get_by_text("kitten").first.wait_for(state="attached")
+    assert page.get_by_role("textbox", name="Words, one per line").input_value().endswith("東京\nkitten")
+    assert not add.is_visible()
+
+
+# -- sharing -----------------------------------------------------------------------------------------------------------
+
+
+LATE_SUBWORD = """const get = fetch; window.fetch = async (path, ...rest) => {
+  if (path.startsWith("subword")) await new Promise((done) => setTimeout(done, 500));
+  return get(path, ...rest);
+};"""
+
+
+def everything(page):
+    page.locator("#cosine").filter(has_text=re.compile(r"\d")).wait_for()
+    page.locator("#map svg").wait_for()
+    settle(page)
+    shown = page.locator("#summary, #results, #cosine, #map, #list").all_inner_texts()
+    return shown, [page.locator(f"#{box}").input_value() for box in ("word", "other", "list")]
+
+
+def test_a_link_shows_the_same_elsewhere(visit, url):
+    page = visit(url, permissions=["clipboard-read", "clipboard-write"])
+    drawing(page, "unfriendliest")
+    word_box(page).fill("naïve & <b>")
+    page.get_by_role("textbox", name="Another word").fill("100% + naïveté")
+    page.get_by_role("textbox", name="Words, one per line").fill("red\ngreen\n緑")
+    drawing(page, "naïve & <b>")
+    page.get_by_text("Without a known subword: 緑").wait_for()
+    page.get_by_role("button", name="Copy link").click()
+    page.get_by_role("button", name="Link copied").wait_for()
+    link = page.evaluate("navigator.clipboard.readText()")
+    assert link == page.url
+    assert parse_qs(urlsplit(link).query) == {
+        "word": ["naïve & <b>"],
+        "other": ["100% + naïveté"],
+        "map": ["red,green,緑"],
+    }
+    other = visit(link, before=lambda page: page.add_init_script(LATE_SUBWORD))
+    drawing(other, "naïve & <b>")
+    other.get_by_text("Without a known subword: 緑").wait_for()
+    assert everything(other) == everything(page)
+
+
+# -- what goes wrong ---------------------------------------------------------------------------------------------------
+
+
+def test_a_word_that_is_too_long(visit, url):
+    page = visit(url)
+    word_box(page).fill("a" * 201)
+    page.get_by_role("alert").get_by_text("Word in the query: string should have at most 200 characters").wait_for()
+    assert not page.locator("#results").is_visible()
+    word_box(page).fill("higher")
+    drawing(page, "higher")
+    assert not page.get_by_role("alert").is_visible()
+
+
+def test_a_server_that_stops_and_comes_back(visit):
+    with socket.socket() as kept:  # it does not listen, but keeps the port free for the second server
+        kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        kept.bind(("127.0.0.1", 0))
+        port = kept.getsockname()[1]
+        with served("--port", port) as (_, url):
+            page = visit(url)
+            drawing(page, "unfriendliest")
+        word_box(page).fill("higher")
+        page.get_by_role("alert").get_by_text("The server does not respond. Is pbos serve still running?").wait_for()
+        with served("--port", port):
+            drawing(page, "higher")  # without any input
+            page.get_by_role("alert").wait_for(state="hidden")
+
+
+def test_a_server_with_a_token(visit):
+    with served("--port", 0, "--token", "open+sesame") as (_, url):
+        page = visit(f"{url}/?word=higher#token=open%2Bsesame")
+        sync_api.expect(page.locator("#coverage")).to_have_text("100%")
+        assert "token" not in page.url  # so that copied links do not contain it
+        page.goto(f"{url}/docs")
+        page.get_by_role("button", name="Try it: GET /model").click()
+        sync_api.expect(page.get_by_text("200 application/json")).to_be_visible()
+
+
+def test_a_token_that_cannot_be_sent_is_ignored(visit, url):
+    page = visit(f"{url}/?word=higher#token=東京")
+    drawing(page, "higher")
+    assert not page.get_by_role("alert").is_visible()
+
+
+def test_words_in_scripts_the_model_does_not_know(visit, url):
+    page = visit(url)
+    for word in (ARABIC, "東京タワー", "שלום"):
+        word_box(page).fill(word)
+        drawing(page, word)
+        assert f"The model knows no subword of {word}" in page.locator("#summary").inner_text()
+        assert page.locator("#coverage").inner_text() == "0%"
+        assert "None: no subword" in page.get_by_role("region", name="Subword weights").inner_text()
+        assert not page.get_by_role("alert").is_visible()
+
+
+def test_a_word_is_never_markup(visit, url):
+    word = "<img src=x onerror=alert(1)><script>alert(1)</script>&amp;"
+    page = visit(f"{url}/?word={quote(word)}&other={quote(word)}&map={quote(word.replace(' ', ''))}")
+    page.on("dialog", lambda dialog: pytest.fail("a script ran"))
+    drawing(page, word)
+    everything(page)
+    assert page.locator("main img, main script").count() == 0
+    assert word in page.locator("#first").inner_text()
+
+
+HOSTILE = [
+    """<script>alert(1)</script><img src=x onerror=alert(1)><svg/onload=alert(1)>"'><img src=x onerror=alert(1)>" """
+    """onmouseover="alert(1)" autofocus onfocus='alert(1)'""",
+    '</title></textarea></style></svg></script>]]><iframe srcdoc="<script>parent.alert(1)</script>">',
+    "<svg><a href='javascript:alert(1)'><foreignObject><img src=x onerror=alert(1)><base href=//evil.example>"
+    "<object data=javascript:alert(1)>",
+    "javascript:alert(1)//`${alert(1)}`{{constructor.constructor('alert(1)')()}}&lt;script&gt;alert(1)&lt;/script&gt;",
+    "\u2028<body onload=alert(1)>\u202e<details open ontoggle=alert(1)>&#60;img src=x onerror=alert(1)&#62;\ufeff.",
+]
+FOREIGN = """() => [...document.querySelectorAll("*")].filter((one) =>
+  one.matches("main script, main img, iframe, object, base, foreignObject, details:not(#map-text)")
+  || [...one.attributes].some(({ name, value }) => /^on/i.test(name)
+    || (["href", "src", "data"].includes(name) && new URL(value, location.href).origin !== location.origin))
+).map((one) => one.outerHTML)"""
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory):
+    """The address of a model whose name, training words and subwords are attacks."""
+    place = tmp_path_factory.mktemp("models") / "<img src=x onerror=alert(1)>"
+    words = [word + end for word in HOSTILE for end in ("", "s", "er")]
+    vectors = np.random.default_rng(0).standard_normal((len(words), 6)).astype(np.float32)
+    pbos.train((words, vectors), lam=0.1, max_len=9, info={"note": HOSTILE[0]}).save(place)
+    with served("-m", place, "--port", 0) as (_, url):
+        yield url
+
+
+def test_no_word_runs_in_the_page_even_without_its_policy(visit, hostile):
+    page, ran = visit(hostile, bypass_csp=True), []
+    page.on("dialog", lambda dialog: (ran.append(dialog.message), dialog.dismiss()))
+    for word in HOSTILE:
+        attack = quote(word)
+        page.goto(f"{hostile}/?word={attack}&other={attack}s&subword={attack}&map={attack}&{attack}#{attack}")
+        page.locator("#cosine").filter(has_text=re.compile(r"\d")).wait_for()
+        settle(page)
+        assert word.strip() in page.locator("#first").text_content()
+        assert page.evaluate(FOREIGN) == []
+    page.get_by_role("textbox", name="Words, one per line").fill("\n".join(HOSTILE))
+    page.locator("#download:enabled").wait_for()
+    page.get_by_text("The map as text").click()
+    page.locator("#weights button").first.click()
+    page.locator("#neighbors a").first.click()
+    everything(page)
+    assert page.evaluate(FOREIGN) == []
+    page.goto(f"{hostile}/docs#{quote(HOSTILE[0])}")
+    form = page.locator("form").filter(has=page.get_by_role("button", name="Try it: GET /explain"))
+    form.get_by_role("textbox").first.fill(HOSTILE[0])
+    form.get_by_role("button").click()
+    page.get_by_text("200 application/json").wait_for()
+    assert page.evaluate(FOREIGN) == []
+    assert page.goto(f"{hostile}/{quote(HOSTILE[0])}").headers["content-type"] == "application/json"
+    assert ran == []
+
+
+def test_a_word_does_not_turn_what_follows(visit, url):
+    """A mark such as U+202E reverses the text after it, unless the word is a text of its own."""
+    page = visit(f"{url}/?word=ab\u202ecd&other=ab\u202ecd&map=ab\u202ecd,dog,東\u202e京")
+    everything(page)
+    page.locator("#download:enabled").wait_for()
+    turned = """() => {
+      const texts = document.createTreeWalker(document.querySelector("main"), NodeFilter.SHOW_TEXT), found = [];
+      while (texts.nextNode()) {
+        const { data, parentElement } = texts.currentNode;
+        if (data.includes("\u202e") && !parentElement.closest("bdi, svg, textarea")) found.push(data);
+      }
+      return found;
+    }"""
+    assert page.evaluate(turned) == []
+
+
+def test_cells_of_the_csv_are_never_formulas(visit, tmp_path):
+    """As OWASP advises: text that a spreadsheet would take for a formula starts with a quote mark."""
+    training = ["=1+1", "\t=1", "\r=1", "+1", 'a,"b"', "plain"]
+    vectors = np.float32([[1, 0], [-1, 0], [0, 1], [0, -1], [1, 1], [-1, 1]])
+    pbos.train((training, vectors), lam=0.1).save(tmp_path / "model")
+    words = ['=HYPERLINK("//evil.example")', "+1", "-2", "@SUM(1)", "＝1", "'=1", "plain"]
+    with served("-m", tmp_path / "model", "--port", 0) as (_, url):
+        page = visit(f"{url}/?map={quote(','.join(words))}")
+        page.locator("#download:enabled").wait_for()
+        with page.expect_download() as download:
+            page.get_by_role("button", name="Download CSV").click()
+        download.value.save_as(tmp_path / "words.csv")
+    with (tmp_path / "words.csv").open(encoding="utf-8-sig", newline="") as file:
+        table = list(csv.DictReader(file))
+    assert [row["word"] for row in table] == [*(f"'{word}" for word in words[:5]), *words[5:]]
+    texts = {text for row in table for name, text in row.items() if "co" not in name}
+    assert texts >= {"'=1+1", "'\t=1", "'\r=1", "'+1", 'a,"b"'}  # neighbors
+    assert not any(text.startswith(("=", "+", "-", "@", "\t", "\r", "\n", "＝")) for text in texts)
+    assert min(float(row[f"cosine_{at}"]) for row in table for at in range(1, 6) if row[f"cosine_{at}"]) < 0
+
+
+def test_odd_words_are_drawn(visit, url):
+    page = visit(url)
+    for word in ("e\u0301\u0323", "हिन्दी", "👩\u200d💻", "a\u202eb", "x\x00y"):
+        page.goto(f"{url}/?word={quote(word)}")
+        page.locator("#lattice svg path").first.wait_for()
+        assert not page.get_by_role("alert").is_visible()
+
+
+# -- everybody ---------------------------------------------------------------------------------------------------------
+
+
+def test_by_keyboard_alone(visit, url, model):
+    page = visit(url)
+    drawing(page, "unfriendliest")
+
+    def focused():
+        code = "document.activeElement === document.body ? null : one.textContent || one.id"
+        return page.evaluate(f"(one => {code})(document.activeElement)")
+
+    assert focused() == "word"  # ready to type
+    page.keyboard.press("Control+A")
+    page.keyboard.type("higher")
+    drawing(page, "higher")
+    seen = []
+    while focused():  # until focus leaves the page
+        seen.append(focused())
+        outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+        assert outline != "none", f"the focus on {focused()} is invisible"
+        page.keyboard.press("Tab")
+    near = [word for word, _ in model.neighbors("higher")]
+    weights = f"Show all {len(model.weights('higher'))}"
+    wanted = ["word", "Copy link", "unfriendliest", *near, weights, "other", "list", "Add “higher”", "The map as text"]
+    wanted += ["Download CSV", "king"]
+    left = iter(seen)
+    assert all(name in left for name in wanted), seen  # in page order
+    for _ in seen:
+        page.keyboard.press("Shift+Tab")
+        if focused() == near[1]:
+            break
+    page.keyboard.press("Enter")
+    drawing(page, near[1])
+    page.keyboard.press("/")
+    assert focused() == "word"
+    page.keyboard.type("lower")  # replaces the old word
+    drawing(page, "lower")
+
+
+def test_controls_have_accessible_names(visit, url):
+    page = visit(url)
+    drawing(page, "unfriendliest")
+    unnamed = page.eval_on_selector_all(
+        "input, textarea, button, a, output",
+        "all => all.filter(one => !(one.labels?.length || one.textContent.trim() || one.hidden)).map(one => one.id)",
+    )
+    assert unnamed == ["cosine"]  # its name is its content
+    assert page.get_by_role("heading", level=1).count() == 1
+    assert page.get_by_role("heading", level=2).count() == 7
+    assert page.locator("#summary").get_attribute("aria-live") == "polite"
+    assert page.locator("#map svg").get_attribute("aria-label").startswith("Map of 19 words: king is nearest to ")
+    assert page.locator("html").get_attribute("lang") == "en"
+
+
+@pytest.mark.parametrize("width", [320, 390])
+def test_a_narrow_window_does_not_scroll_sideways(visit, url, width):
+    page = visit(url, viewport={"width": width, "height": 700}, has_touch=True, is_mobile=True)
+    for word in ("unfriendliest", LONG, "x" * 200):
+        word_box(page).fill(word)
+        drawing(page, word)
+        page.get_by_role("textbox", name="Another word").fill(word)
+        sync_api.expect(page.locator("#in-second")).to_have_text(word)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        left, right = page.eval_on_selector(
+            "#lattice svg", "e => [e.getBoundingClientRect().left, e.getBoundingClientRect().right]"
+        )
+        scrolled = page.locator("#lattice").get_attribute("tabindex") == "0"  # with the keyboard too
+        assert scrolled or (left >= 0 and right <= width)
+        assert scrolled == (len(word) > 20)
+
+
+def luminance(color):
+    """Relative luminance, as WCAG 2 defines it."""
+    values = [int(value) / 255 for value in re.findall(r"\d+", color)[:3]]
+    linear = [value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4 for value in values]
+    return float(np.dot([0.2126, 0.7152, 0.0722], linear))
+
+
+def contrast(page, selector):
+    ink, paper = page.eval_on_selector(
+        selector,
+        """one => {
+          let box = one;
+          while (getComputedStyle(box).backgroundColor === "rgba(0, 0, 0, 0)") box = box.parentElement;
+          const ink = getComputedStyle(one);
+          return [one instanceof SVGElement ? ink.fill : ink.color, getComputedStyle(box).backgroundColor];
+        }""",
+    )
+    light, dark = sorted((luminance(ink), luminance(paper)), reverse=True)
+    return (light + 0.05) / (dark + 0.05), luminance(paper)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_light_and_dark_mode_are_readable(visit, url, scheme):
+    page = visit(url, color_scheme=scheme)
+    drawing(page, "unfriendliest")
+    page.locator("#map text").first.wait_for()
+    for selector in ("#summary", "#summary b", ".note", ".hint", "#word", ".value", "#neighbors a", ".about", "#copy"):
+        ratio, paper = contrast(page, selector)
+        assert ratio >= 4.5, selector  # WCAG 2, level AA
+        assert (paper > 0.5) == (scheme == "light")
+    for selector in ("#lattice .letter", "#lattice .label.best", "#map text"):
+        assert contrast(page, selector)[0] >= 4.5, selector
+
+
+def check_accessibility(page, axe):
+    """Fail if axe-core finds a violation of WCAG 2.2, levels A and AA, or of its best practices."""
+    page.wait_for_function("document.getAnimations().length === 0")  # results that come late fade in
+    page.evaluate(axe)
+    tags = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+    options = {"runOnly": {"type": "tag", "values": tags}, "resultTypes": ["violations", "incomplete"]}
+    report = page.evaluate("options => axe.run(document, options)", options)
+    assert [(rule["id"], [node["html"] for node in rule["nodes"]]) for rule in report["violations"]] == []
+    assert len(report["passes"]) > 30
+    unsure = {rule["id"] for rule in report["incomplete"]}
+    assert unsure <= {"color-contrast"}  # of single letters and of letters over arcs; see the test of contrasts above
+
+
+def test_axe_finds_nothing(visit, url, axe):
+    page = visit(f"{url}/?word=unfriendliest&other=unkind&subword=est%3E")
+    drawing(page, "unfriendliest")
+    everything(page)
+    page.locator("#sharing a").first.wait_for()
+    page.locator("#download:enabled").wait_for()
+    page.get_by_text("The map as text").click()
+    for width, scheme in ((1200, "light"), (1200, "dark"), (390, "light"), (320, "dark")):
+        page.set_viewport_size({"width": width, "height": 800})
+        page.emulate_media(color_scheme=scheme)
+        check_accessibility(page, axe)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_axe_finds_nothing_where_things_go_wrong_and_in_the_documentation(visit, url, axe):
+    page = visit(f"{url}/?word=東京&other=שלום&map=")
+    page.get_by_text("The model knows no subword").wait_for()
+    settle(page)
+    check_accessibility(page, axe)
+    word_box(page).fill("a" * 201)
+    page.get_by_role("alert").wait_for()
+    settle(page)
+    check_accessibility(page, axe)
+    docs = visit(f"{url}/docs")
+    docs.get_by_role("heading", name="POST /embed").wait_for()
+    check_accessibility(docs, axe)
+
+
+# -- a right-to-left model ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def arabic(shared_data, tmp_path_factory):
+    """A model of Arabic words."""
+    folder = shared_data / "vectors" / "selftrained-ar"
+    words = (folder / "words.txt").read_text(encoding="utf-8").splitlines()[:6000]
+    vectors = np.load(folder / "vectors.npy", mmap_mode="r")[:6000].astype(np.float32)
+    place = tmp_path_factory.mktemp("models") / "arabic"
+    pbos.train((words, vectors), lam=0.1).save(place)
+    return place
+
+
+def test_arabic_reads_from_right_to_left(visit, arabic, axe):
+    model = pbos.load(arabic)
+    assert ARABIC not in model and model.coverage(ARABIC) == 1
+    with served("-m", arabic, "--port", 0) as (_, url):
+        page = visit(f"{url}/?word={quote(ARABIC)}")
+        picture = drawing(page, ARABIC)
+        assert page.locator("#about").inner_text() == "arabic: 6,000 words, 64 dimensions"
+        examples = page.locator("#examples a").all_inner_texts()
+        assert len(examples) == 5 and not any(word in model for word in examples)
+        letters = page.eval_on_selector_all(
+            "#lattice .letter", "all => all.map(one => [one.textContent, one.getBoundingClientRect().x])"
+        )
+        assert [letter.strip("\u200d") for letter, _ in letters] == list(ARABIC)
+        at = [x for _, x in letters]
+        assert at == sorted(at, reverse=True)
+        assert picture.locator("path:not(.best)").count() > 0  # a real lattice
+        best = model.segment(ARABIC)[0]
+        assert labels(page, "Segmentations")[0] == "/".join(best.pieces)
+        # The first piece is at the right, and bars grow from there.
+        pieces = page.eval_on_selector_all(
+            "#segmentations li:first-child .pieces bdi", "all => all.map(one => one.getBoundingClientRect().x)"
+        )
+        assert pieces == sorted(pieces, reverse=True) and len(pieces) == len(best.pieces)
+        bar, track = (page.locator(f"#weights li:nth-child(4) {part}").bounding_box() for part in (".fill", ".track"))
+        assert bar["x"] + bar["width"] == pytest.approx(track["x"] + track["width"], abs=1)
+        assert bar["x"] > track["x"] + 1
+        assert labels(page, "Nearest words") == [word for word, _ in model.neighbors(ARABIC)]
+        value, list_ = (page.locator(f"#neighbors {part}").first.bounding_box() for part in (".value", "li"))
+        assert value["x"] == pytest.approx(list_["x"], abs=1)  # at the end of its line
+        narrow = visit(f"{url}/?word={quote(ARABIC)}&other={quote('المسلمين')}", viewport={"width": 360, "height": 700})
+        drawing(narrow, ARABIC)
+        everything(narrow)
+        assert narrow.evaluate("document.documentElement.scrollWidth") <= 360
+        for one in (page, narrow):
+            one.locator("#download:enabled").wait_for()
+            check_accessibility(one, axe)
+
+
+# -- the documentation of the API --------------------------------------------------------------------------------------
+
+
+def test_the_documentation_works_offline(visit, url, model):
+    page = visit(f"{url}/docs")
+    page.get_by_role("heading", name="POST /embed").wait_for()
+    spec = page.request.get(f"{url}/openapi.json").json()
+    headings = page.get_by_role("heading", level=3).all_inner_texts()
+    assert sorted(headings) == sorted(f"{m.upper()} {path}" for path, methods in spec["paths"].items() for m in methods)
+    page.get_by_role("button", name="Try it: GET /segment").click()
+    best = model.segment("unfriendliest")[0]
+    page.get_by_text(f'"pieces":{list(best.pieces)}'.replace("'", '"').replace(" ", "")).wait_for()
+    page.get_by_role("button", name="Try it: POST /similarity").click()
+    page.get_by_text(f'"cosine":{model.similarity(["king"], ["queen"]).tolist()[0]}').wait_for()

