@@ -15,7 +15,7 @@ import pbos
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = Path(pbos.__file__).resolve().parent
 FILES = {file.relative_to(SOURCE).as_posix(): file for file in sorted(SOURCE.rglob("*.py"))}
-LATTICE_KERNELS = {f"kernels/{name}.py" for name in ("spans", "sums", "paths", "weights", "embed")}
+LATTICE_KERNELS = {f"kernels/{name}.py" for name in ("lattice", "paths")}
 
 
 # Imports --------------------------------------------------------------------------------------------------------------
@@ -58,7 +58,7 @@ def imported_files(name, everywhere=False):
 
 def test_imports_are_found():
     """The parser of this test, on files whose imports are easy to see."""
-    assert "kernels/embed.py" in imported_files("words/subwords.py")
+    assert "kernels/lattice.py" in imported_files("words/subwords.py")
     assert "training/gpu.py" not in imported_files("training/solve.py")
     assert "training/gpu.py" in imported_files("training/solve.py", everywhere=True)
 

@@ -842,7 +842,7 @@ def test_compiling_is_not_announced_elsewhere(monkeypatch, capsys):
     announcer.on_start(event_of("others"))
     assert capsys.readouterr().err == ""
     announcer.on_start(event_of("pbos.kernels.trie"))
-    announcer.on_start(event_of("pbos.kernels.spans"))
+    announcer.on_start(event_of("pbos.kernels.lattice"))
     assert capsys.readouterr().err.count("compiling") == 1
     monkeypatch.setattr(sys, "stderr", None)
     Announcer().on_start(event_of("pbos.kernels.trie"))

@@ -20,7 +20,7 @@ from pbos.corpus.cooccurrences import Counting, merge
 from pbos.corpus.words import words_of
 from pbos.errors import FormatError, InputError, PbosWarning
 from pbos.jobs.pools import Threads
-from pbos.kernels import lines
+from pbos.kernels import text as kernels
 
 pytestmark = pytest.mark.core
 WINDOW = 3
@@ -402,10 +402,11 @@ def test_lists_of_words_are_joined_as_sets(seed):
     sets = [{"".join(random.choice(letters, random.integers(1, 4))) for _ in range(200)} for _ in range(2)]
     first, second = (coded(words) for words in sets)
     union = sorted(sets[0] | sets[1])
-    assert lines.union(first, second).tobytes() == coded(union).tobytes()
-    places = lines.places(second, len(sets[1]), coded(union))
+    assert kernels.join_lists(first, second).tobytes() == coded(union).tobytes()
+    places = kernels.find_places(second, len(sets[1]), coded(union))
     assert places.tolist() == [union.index(word) for word in sorted(sets[1])]
-    assert lines.union(first, coded([])).tobytes() == first.tobytes() == lines.union(coded([]), first).tobytes()
+    for both in (first, coded([])), (coded([]), first):
+        assert kernels.join_lists(*both).tobytes() == first.tobytes()
 
 
 def coded(words):

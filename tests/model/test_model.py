@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 import pbos
 from pbos import InputError
-from pbos.kernels.compose import compose
+from pbos.kernels.vectors import compose
 from pbos.model import Model
 from pbos.words import subwords
 from pbos.words.nearest import FEW, STEPS, at_least, nearest, products, rounded

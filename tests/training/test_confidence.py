@@ -13,7 +13,7 @@ from test_solve import dense_ridge, random_matrix, sparse, system_of, tight
 
 import pbos
 from pbos import InputError, ModelError
-from pbos.kernels.confidence import products
+from pbos.kernels.vectors import products
 from pbos.training.confidence import leverages, shared_words, unfitted
 from pbos.training.solve import Ridge
 from pbos.training.system import without

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from pbos import InputError, Segmenter
 from pbos.jobs.pools import Threads
-from pbos.kernels import counting
-from pbos.kernels.sums import expected_counts
+from pbos.kernels import trie
+from pbos.kernels.lattice import expected_counts
 from pbos.settings import Spelling
 from pbos.words.index import PROB_RANGE, count_subwords
 from pbos.words.subwords import Subwords
@@ -134,7 +134,7 @@ def test_no_words_at_all():
 
 @pytest.mark.parametrize("limit", ["MAX_WORDS", "MAX_PLACES"])
 def test_too_many_words(limit, monkeypatch):
-    monkeypatch.setattr(counting, limit, 1)
+    monkeypatch.setattr(trie, limit, 1)
     with pytest.raises(InputError, match=r"2 words with 3 characters are too many; the limit is "):
         index_of({"ab": 1, "c": 1})
 

@@ -11,7 +11,7 @@ from numba.core import event
 
 from pbos.corpus.learn import learn
 from pbos.errors import PbosWarning
-from pbos.kernels.compose import compose
+from pbos.kernels.vectors import compose
 from pbos.model import Model, load
 from pbos.segmenter import Segmenter
 from pbos.settings import DTYPES

@@ -20,7 +20,7 @@ from pbos.errors import FormatError, InputError
 from pbos.files.atomic import write_whole_folder
 from pbos.files.paths import PathLike, damage_in, local, real
 from pbos.jobs.threads import in_threads, thread_count
-from pbos.kernels import lines, pairs
+from pbos.kernels.text import END, add_counts, count_contexts, count_sorted, find_places, join_lists, renumber, thin_out
 from pbos.words.readonly import ReadOnlyList
 
 FORMAT = "pbos co-occurrences 1"
@@ -90,10 +90,8 @@ class Cooccurrences:
             return cls(coded, counts, np.zeros(len(words) + 1, np.int64), *nothing, counting, blocks)
         shares = counting.thin * max(ids.size, LEAST_TOKENS) / counts
         thinned, ends = ids.copy(), line_ends.copy()
-        n_kept = pairs.thin_out(thinned, ends, np.sqrt(shares) + shares, np.uint64(counting.seed))
-        indptr, indices, data = pairs.count_contexts(
-            thinned[:n_kept], ends, ids, line_ends, len(words), counting.window
-        )
+        n_kept = thin_out(thinned, ends, np.sqrt(shares) + shares, np.uint64(counting.seed))
+        indptr, indices, data = count_contexts(thinned[:n_kept], ends, ids, line_ends, len(words), counting.window)
         return cls(coded, counts, indptr, indices, data, counting, blocks)
 
     def __len__(self) -> int:
@@ -109,7 +107,7 @@ class Cooccurrences:
 
     def words_at(self, places: npt.NDArray[np.int64]) -> list[str]:
         """Return some of the words."""
-        text, ends = self.lines.tobytes(), np.flatnonzero(self.lines == lines.END)
+        text, ends = self.lines.tobytes(), np.flatnonzero(self.lines == END)
         starts = np.concatenate([[0], ends + 1])
         found = zip(starts[places].tolist(), ends[places].tolist(), strict=True)
         return [text[start:end].decode("utf-8", "replace") for start, end in found]
@@ -145,7 +143,7 @@ class Cooccurrences:
 
     def fits(self) -> bool:
         """Return whether the arrays of a folder belong together, so that no kernel leaves them."""
-        ends = bytes(self.lines[-1:]) in (b"", b"\n") and np.count_nonzero(some_of(self.lines) == lines.END)
+        ends = bytes(self.lines[-1:]) in (b"", b"\n") and np.count_nonzero(some_of(self.lines) == END)
         indptr = some_of(self.indptr)
         if not (ends == len(self) == indptr.size - 1 and indptr[-1] == self.indices.size == self.data.size):
             return False
@@ -199,13 +197,13 @@ def merge(parts: list[Cooccurrences], path: PathLike, threads: int | None = None
     """Add up co-occurrences into a folder, a few rows at a time; the result does not depend on how text was divided."""
     if len({part.counting for part in parts}) > 1:
         raise InputError("co-occurrences that were counted with different settings cannot be added up")
-    words = reduce(lines.union, (some_of(part.lines) for part in parts), np.zeros(0, np.uint8))
-    n_words = lines.count_sorted(words)
+    words = reduce(join_lists, (some_of(part.lines) for part in parts), np.zeros(0, np.uint8))
+    n_words = count_sorted(words)
     if n_words < 0:
         raise FormatError(f"{path} cannot be made: the words of its parts are not sorted; count them again")
     if 3 * n_words > MOST_COLUMNS:
         raise InputError(f"{n_words:,} distinct words are too many; count texts apart, or cut them into fewer words")
-    numbers = [lines.places(some_of(part.lines), len(part), words) for part in parts]
+    numbers = [find_places(some_of(part.lines), len(part), words) for part in parts]
     counts, sizes = np.zeros(n_words, np.int64), np.zeros(n_words, np.int64)
     for part, new in zip(parts, numbers, strict=True):
         counts[new] += some_of(part.counts)
@@ -242,9 +240,9 @@ def added_rows(parts: list[Cooccurrences], numbers: list[npt.NDArray[np.int32]],
         indptr, columns, values = part.rows(old)
         sizes = np.zeros(rows.stop - rows.start + 1, np.int64)
         sizes[new[old] - rows.start + 1] = np.diff(indptr)
-        added.append((np.cumsum(sizes), pairs.renumbered(columns, new, n_words), values))
+        added.append((np.cumsum(sizes), renumber(columns, new, n_words), values))
     while len(added) > 1:
-        added = [reduce(pairs.add, added[first : first + 2]) for first in range(0, len(added), 2)]
+        added = [reduce(add_counts, added[first : first + 2]) for first in range(0, len(added), 2)]
     return added[0]
 
 

@@ -17,9 +17,9 @@ from pbos.corpus.cooccurrences import Cooccurrences, Rows, ranges
 from pbos.errors import InputError
 from pbos.jobs.progress import progress as progress_bar
 from pbos.jobs.threads import in_threads, one_blas_thread, thread_count
-from pbos.kernels import pairs
-from pbos.kernels.compose import compose
-from pbos.kernels.ridge import normal_product
+from pbos.kernels.solving import normal_product
+from pbos.kernels.text import add_sums, mutual_information
+from pbos.kernels.vectors import compose
 from pbos.training.solve import line_aligned
 from pbos.words.arrays import FloatMatrix, unit_rows
 
@@ -55,7 +55,7 @@ class Information:
         row_sums, column_sums = np.zeros((3, len(counted))), np.zeros((3, n_contexts))
         self._ranges = list(ranges(counted.indptr))
         for some in self._ranges:
-            pairs.add_sums(counted.rows(some), self._contexts, row_sums[:, some], column_sums)
+            add_sums(counted.rows(some), self._contexts, row_sums[:, some], column_sums)
         if not column_sums.any():
             raise InputError("no two words of the text are next to each other; put sentences on lines, not words")
         column_sums **= CONTEXT_POWER
@@ -69,7 +69,7 @@ class Information:
 
     def _compute(self, some: slice) -> Rows:
         """Return the matrix's rows for a range of all words; words that were not chosen have no entries."""
-        rows: Rows = pairs.mutual_information(
+        rows: Rows = mutual_information(
             self._counted.rows(some), self._contexts, self._row_logs[:, some], self._column_logs, CONTEXT_SHARES
         )
         return rows

@@ -9,14 +9,14 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pbos.kernels import tokens
+from pbos.kernels.text import ALONE, BETWEEN, INNER, LINE_END, WORD, find_words
 from pbos.words.text import normalize
 
 CUTS = ("words", "spaces", "tokens")
 """Ways to find the words of a text: by its letters, by the spaces between them, or as the tokens that were given."""
 
 BETWEEN_TOKENS = "\x1f"  # the unit separator of ASCII, which is in no token
-INNER = "'’-‐‑_·\u00ad\u200c\u200d"  # apostrophes, hyphens, the Catalan dot, joiners: inside of a word, parts of it
+INNER_CHARACTERS = "'’-‐‑_·\u00ad\u200c\u200d"  # apostrophes, hyphens, joiners and so on: inside of a word, parts of it
 WITHOUT_SPACES = ((0x3040, 0x30A0), (0x3400, 0x4DC0), (0x4E00, 0xA000), (0xF900, 0xFB00), (0x20000, 0x40000))
 """Hiragana and Chinese characters: without spaces between words, each is a word of its own, as in Unicode's rules."""
 
@@ -38,7 +38,7 @@ def words_of(text: str, cut: str, lowercase: bool) -> Words:
     text = normalize([text], "lower" if lowercase else "NFC")[0]
     codes = np.frombuffer(text.encode("utf-32-le", "replace"), "<u4")
     size = 1 << 16 if codes.max(initial=0) < 1 << 16 else 0x110000
-    ids, line_ends, starts, ends = tokens.find_words(codes, kinds_of(cut, size))
+    ids, line_ends, starts, ends = find_words(codes, kinds_of(cut, size))
     found = [text[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
     order = sorted(range(len(found)), key=found.__getitem__)
     places = np.empty(len(found), np.int32)
@@ -48,18 +48,18 @@ def words_of(text: str, cut: str, lowercase: bool) -> Words:
 
 @functools.cache
 def kinds_of(cut: str, size: int) -> npt.NDArray[np.uint8]:
-    """Return what the first `size` code points are in a text, see `pbos.kernels.tokens`."""
+    """Return what the first `size` code points are in a text, see `pbos.kernels.text`."""
     if cut == "tokens":
-        kinds = np.full(size, tokens.WORD, np.uint8)
-        kinds[ord(BETWEEN_TOKENS)] = tokens.BETWEEN
+        kinds = np.full(size, WORD, np.uint8)
+        kinds[ord(BETWEEN_TOKENS)] = BETWEEN
     elif cut == "spaces":
-        kinds = np.array([tokens.BETWEEN if chr(code).isspace() else tokens.WORD for code in range(size)], np.uint8)
+        kinds = np.array([BETWEEN if chr(code).isspace() else WORD for code in range(size)], np.uint8)
     else:
         letters = [unicodedata.category(chr(code))[0] in "LMN" for code in range(size)]
-        kinds = np.where(letters, tokens.WORD, tokens.BETWEEN).astype(np.uint8)
-        kinds[[ord(character) for character in INNER]] = tokens.INNER
+        kinds = np.where(letters, WORD, BETWEEN).astype(np.uint8)
+        kinds[[ord(character) for character in INNER_CHARACTERS]] = INNER
         for first, last in WITHOUT_SPACES:
             part = kinds[first:last]
-            part[part == tokens.WORD] = tokens.ALONE
-    kinds[[ord("\n"), ord("\r")]] = tokens.LINE_END
+            part[part == WORD] = ALONE
+    kinds[[ord("\n"), ord("\r")]] = LINE_END
     return kinds

@@ -1,13 +1,13 @@
 """Paths through the lattice of a word: the n best segmentations, and random ones.
 
-Functions about one word take `starts` from its first slot on, `length + 1` of them (see `kernels.spans`). `letters` is
+Functions about one word take `starts` from its first slot on, `length + 1` of them (see `lattice.py`). `letters` is
 the number of letters (code points that are not marks) before each position.
 """
 
 import numpy as np
 
 from pbos.kernels import grown, kernel, part
-from pbos.kernels.sums import BIG, PLAIN_TOTAL, log_total, share_of, write_backward
+from pbos.kernels.lattice import BIG, PLAIN_TOTAL, log_total, share_of, write_backward
 
 RIGHT = ord(">")
 NONE, DONE = -1, -2

@@ -33,7 +33,7 @@ MEMORY_SHARE = 0.4  # of the device's free memory to use, since others may use i
 MEMORY_ELSEWHERE = 1 << 31  # bytes to use if the device cannot tell how much is free
 COPIED = 1 << 23  # numbers copied at a time through page-locked memory: 32 MiB
 INDEXED = 2**31 - 1  # numbers in a dense matrix, at most: some sparse products use 32-bit indices
-LEAST_ITERATIONS, LOOSE = 4, 10  # as in pbos.kernels.ridge, which needs Numba
+LEAST_ITERATIONS, LOOSE = 4, 10  # as in pbos.kernels.solving, which needs Numba
 SQUARED = 1 << 26  # numbers squared at a time: 256 MiB
 
 
@@ -138,7 +138,7 @@ def conjugate_gradients(
 ) -> tuple[int, tuple[float, float, float]]:
     """Solve (B'B + lam I) vectors = B' words, in place; `vectors` must be zero, `words` is overwritten.
 
-    Uses the preconditioner and the rule for stopping of `pbos.kernels.ridge.conjugate_gradients`. Returns the number
+    Uses the preconditioner and the rule for stopping of `pbos.kernels.solving.conjugate_gradients`. Returns the number
     of iterations; over all dimensions the sum that is minimized, and about and at most how far it is above its minimum.
     """
     sums = [float(squared_norms(words).sum())]

@@ -15,10 +15,9 @@ from pbos.jobs.pools import Pool, Threads
 from pbos.jobs.threads import check_interrupt, cut
 from pbos.jobs.workspace import Workspace, filled
 from pbos.kernels import columns
-from pbos.kernels.compose import compose
 from pbos.kernels.machine import LINE, LINE_FLOATS
-from pbos.kernels.ridge import LOOSE, conjugate_gradients, right_side
-from pbos.kernels.sgd import sgd_epoch
+from pbos.kernels.solving import LOOSE, conjugate_gradients, right_side, sgd_epoch
+from pbos.kernels.vectors import compose
 from pbos.words.arrays import FloatMatrix, projected, projection
 from pbos.words.weights import Weights
 

@@ -25,7 +25,7 @@ from pbos.jobs.progress import progress as progress_bar
 from pbos.jobs.threads import blocks, one_blas_thread, thread_count
 from pbos.jobs.workspace import Workspace, check_folder, workspace
 from pbos.kernels import columns
-from pbos.kernels.sgd import NO_NORM
+from pbos.kernels.solving import NO_NORM
 from pbos.model import Model
 from pbos.settings import DTYPES, Preset, Settings, check_choice
 from pbos.tables.counts import WordCounts

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pbos.kernels.confidence import predict, products
+from pbos.kernels.vectors import predict, products
 from pbos.words.arrays import FloatMatrix
 
 RIDGE = 10.0  # the penalty of the regression on held-out words

@@ -15,7 +15,7 @@ from pbos.errors import InputError, ModelError, warn
 from pbos.jobs.pools import Pool, Threads
 from pbos.jobs.threads import blocks
 from pbos.jobs.workspace import Workspace
-from pbos.kernels import counting, trie
+from pbos.kernels import trie
 from pbos.kernels.machine import LINE
 from pbos.kernels.trie import NO_ROW, WINDOW, IndexArrays, Nodes
 from pbos.words.text import BOUNDARIES, LEFT, RIGHT, Codes
@@ -445,7 +445,7 @@ def count_part(
     letters = characters_of(part.codes)
     numbers = np.zeros(int(letters.max(initial=0)) + 1, np.min_scalar_type(letters.size))
     numbers[letters] = np.arange(1, letters.size + 1)
-    text = counting.as_one_text(*part, numbers)
+    text = trie.as_one_text(*part, numbers)
     levels = list(levels_of(text, letters.size, part.offsets, counts[some], is_target[some], max_len))
     places = np.searchsorted(alphabet, letters).astype(np.min_scalar_type(alphabet.size))
     labels, sums, n_words, in_target, children = zip(*levels, strict=True) if levels else [()] * 5
@@ -465,7 +465,7 @@ def merge_counts(work: Workspace, named: tuple[str, list[SubwordCounts]]) -> Sub
     if len(pair) == 1:
         return pair[0]
     left, right = pair
-    places, labels, children = counting.merge_tries(left.labels, left.children, right.labels, right.children)
+    places, labels, children = trie.merge_tries(left.labels, left.children, right.labels, right.children)
 
     def added(field: str) -> npt.NDArray[Any]:
         total = np.zeros(labels.size, getattr(left, field).dtype)
@@ -486,21 +486,21 @@ def levels_of(
     is_target: npt.NDArray[np.bool_],
     max_len: int | None,
 ) -> Iterator[list[npt.NDArray[Any]]]:
-    """Yield all substrings of words, up to a length, level by level: what `kernels.counting.next_level` says of them.
+    """Yield all substrings of words, up to a length, level by level: what `kernels.trie.next_level` says of them.
 
     These are the last letter of each, the sum of its words' counts, the number of words that contain it, whether a
     target does, and how many of them each subword of the previous level is followed by.
     """
-    if text.size > counting.MAX_PLACES or offsets.size - 1 > counting.MAX_WORDS:
-        most = f"{counting.MAX_WORDS:,} words and {counting.MAX_PLACES:,} characters"
+    if text.size > trie.MAX_PLACES or offsets.size - 1 > trie.MAX_WORDS:
+        most = f"{trie.MAX_WORDS:,} words and {trie.MAX_PLACES:,} characters"
         raise InputError(
             f"{offsets.size - 1:,} words with {offsets[-1]:,} characters are too many; the limit is {most}"
         )
-    starts, ends, spans = counting.single_letters(text, n_letters, offsets, is_target)
+    starts, ends, spans = trie.single_letters(text, n_letters, offsets, is_target)
     longer = np.empty_like(spans)
     n_nodes, parent_has_children, length = n_letters, np.ones(1, np.bool_), 1
     while n_nodes and (max_len is None or length <= max_len):
-        *level, parent_has_children, n_nodes, ends = counting.next_level(
+        *level, parent_has_children, n_nodes, ends = trie.next_level(
             text, counts, length, n_nodes, parent_has_children, starts, ends, spans, longer
         )
         yield level

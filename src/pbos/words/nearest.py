@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pbos.jobs.threads import blocks
-from pbos.kernels.nearest import products_of_few
+from pbos.kernels.vectors import products_of_few
 from pbos.words.arrays import FloatMatrix
 
 ROUNDING = 1e-5  # more than a sum of unit vectors is off

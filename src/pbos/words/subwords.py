@@ -18,14 +18,20 @@ from pbos.jobs.pools import Pool, Threads
 from pbos.jobs.threads import blocks, cut, in_threads, thread_count
 from pbos.jobs.workspace import Mapped, Workspace
 from pbos.kernels import trie
-from pbos.kernels.compose import compose
-from pbos.kernels.confidence import write_evidence, write_squares
-from pbos.kernels.embed import embed_words
+from pbos.kernels.lattice import (
+    BOTH,
+    POSTERIOR,
+    UNIFORM,
+    count_words,
+    expected_counts,
+    find_spans,
+    span_posteriors,
+    weights_of_words,
+    whole_words,
+)
 from pbos.kernels.paths import best_of_words, count_letters, samples_of_words
-from pbos.kernels.spans import find_spans
-from pbos.kernels.sums import count_words, expected_counts, inspected, whole_words
 from pbos.kernels.trie import Nodes
-from pbos.kernels.weights import BOTH, POSTERIOR, UNIFORM, weights_of_words
+from pbos.kernels.vectors import compose, embed_words, write_evidence, write_squares
 from pbos.settings import Spelling
 from pbos.words.arrays import FloatMatrix
 from pbos.words.index import SubwordIndex, probabilities, unpack_rows
@@ -171,7 +177,7 @@ class Subwords:
         codes, (unseen_char_prob, kind, start_weight, end_weight) = word.codes, self._weighing
         starts, span_nodes, probs = find_spans(nodes, unseen_char_prob, *word, 0, 1)
         starts = starts[:-1]
-        posteriors, log_total = inspected(starts, probs)
+        posteriors, log_total = span_posteriors(starts, probs)
         begins = np.repeat(np.arange(codes.size), np.diff(starts))
         ends = begins + 1 + np.arange(begins.size) - starts[begins]
         weights = {POSTERIOR: posteriors, UNIFORM: np.ones_like(posteriors), BOTH: posteriors + 1.0}[kind]

@@ -14,7 +14,7 @@ from pbos.words.arrays import FloatMatrix, row_lengths
 NEGLIGIBLE = 5e-5
 """Subwords whose weighted vector is shorter than this share of the sum of such lengths in a word are left out.
 
-Only in words of up to 24 characters (`kernels.weights.LONGEST_CUT`): these have at most about fifty such subwords, and
+Only in words of up to 24 characters (`kernels.lattice.LONGEST_CUT`): these have at most about fifty such subwords, and
 a word's vector is at least a fifth as long as the sum of the lengths, so that it changes by less than 1e-3 of its
 length; by 7e-4 at most in all our measurements. In longer words, all subwords count.
 """

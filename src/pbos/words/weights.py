@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from pbos.jobs.workspace import Workspace
 from pbos.kernels import columns
-from pbos.kernels.compose import compose
+from pbos.kernels.vectors import compose
 from pbos.words.arrays import FloatMatrix
 
 

@@ -1,8 +1,122 @@
-"""Words and their contexts: counting them, adding counts up, and their mutual information."""
+"""Text to counts: its words, the contexts of words, and sorted lists of words."""
 
 import numpy as np
 
-from pbos.kernels import kernel
+from pbos.kernels import grown, kernel
+
+# Words of a text ------------------------------------------------------------------------------------------------------
+
+BETWEEN, WORD, INNER, ALONE, LINE_END = range(5)
+"""The kinds of characters: between words; of words; of words if between two such; a word by itself; ends of lines."""
+
+MOST_LETTERS = 100  # longer strings are not words but addresses or data
+MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
+
+
+@kernel
+def end_of_word(codes, kinds, start):
+    """Return where the word that starts at `start` ends."""
+    at = start + 1
+    if kinds[codes[start]] == ALONE:
+        return at
+    while at < codes.size:
+        kind = kinds[codes[at]]
+        if kind == INNER:
+            if at + 1 == codes.size or kinds[codes[at + 1]] != WORD:
+                break
+        elif kind != WORD:
+            break
+        at += 1
+    return at
+
+
+@kernel
+def same(codes, first, second, length):
+    """Return whether two words of the same length are equal."""
+    for at in range(length):  # noqa: SIM110  # Numba has no generators in all()
+        if codes[first + at] != codes[second + at]:
+            return False
+    return True
+
+
+@kernel
+def place_of(slots, hash_):
+    """Return the first slot for a hash; later ones follow in a circle."""
+    return np.int64(hash_ >> np.uint64(20)) & (slots.size - 1)
+
+
+@kernel
+def free_place(slots, hash_):
+    """Return the first free slot for a hash."""
+    place = place_of(slots, hash_)
+    while slots[place] >= 0:
+        place = (place + 1) & (slots.size - 1)
+    return place
+
+
+@kernel
+def find_words(codes, kinds):
+    """Find the words of a text and number the distinct ones in the order in which they first occur.
+
+    Returns the numbers of the words, the ends of the lines as positions among them, and where each distinct word first
+    starts and ends.
+    """
+    ids, n_ids = np.empty(1 << 16, np.int32), 0
+    line_ends, n_lines = np.empty(1 << 12, np.int64), 0
+    slots = np.full(1 << 16, -1, np.int32)
+    starts, ends, hashes = np.empty(1 << 15, np.int64), np.empty(1 << 15, np.int64), np.empty(1 << 15, np.uint64)
+    n_words = 0
+    at = 0
+    while at < codes.size:
+        kind = kinds[codes[at]]
+        if kind == LINE_END:
+            if n_lines == line_ends.size:
+                line_ends = grown(line_ends, 2 * n_lines)
+            line_ends[n_lines] = n_ids
+            n_lines += 1
+        if kind != WORD and kind != ALONE:
+            at += 1
+            continue
+        end = end_of_word(codes, kinds, at)
+        length = end - at
+        if length > MOST_LETTERS:
+            at = end
+            continue
+        hash_ = np.uint64(0)
+        for k in range(at, end):
+            hash_ = (hash_ ^ np.uint64(codes[k])) * MULTIPLIER
+            hash_ ^= hash_ >> np.uint64(32)
+        place = place_of(slots, hash_)
+        while True:
+            word = slots[place]
+            if word < 0 or (
+                hashes[word] == hash_ and ends[word] - starts[word] == length and same(codes, starts[word], at, length)
+            ):
+                break
+            place = (place + 1) & (slots.size - 1)
+        if word < 0:
+            if n_words == starts.size:
+                starts, ends, hashes = grown(starts, 2 * n_words), grown(ends, 2 * n_words), grown(hashes, 2 * n_words)
+                slots = np.full(4 * n_words, -1, np.int32)
+                for known in range(n_words):
+                    slots[free_place(slots, hashes[known])] = known
+                place = free_place(slots, hash_)
+            word = n_words
+            slots[place] = word
+            starts[word], ends[word], hashes[word] = at, end, hash_
+            n_words += 1
+        if n_ids == ids.size:
+            ids = grown(ids, 2 * n_ids)
+        ids[n_ids] = word
+        n_ids += 1
+        at = end
+    if n_lines == line_ends.size:
+        line_ends = grown(line_ends, n_lines + 1)
+    line_ends[n_lines] = n_ids
+    return ids[:n_ids], line_ends[: n_lines + 1], starts[:n_words], ends[:n_words]
+
+
+# Words and their contexts: counting, adding counts up, mutual information --------------------------------------------
 
 MOST = np.uint32(0xFFFFFFFF)
 
@@ -102,7 +216,7 @@ def sum_up(indptr, indices, data, n_columns):
 
 
 @kernel
-def add(first, second):
+def add_counts(first, second):
     """Add two CSR matrices with sorted columns; a sum beyond 32 bits stays at the largest number they can hold."""
     indptr, indices, data = first
     other_indptr, other_indices, other_data = second
@@ -131,7 +245,7 @@ def add(first, second):
 
 
 @kernel
-def renumbered(columns, numbers, n_words):
+def renumber(columns, numbers, n_words):
     """Return columns, as of `count_contexts`, after words got other numbers: of `n_words` words."""
     new = np.empty(columns.size, np.int32)
     for k in range(columns.size):
@@ -177,3 +291,82 @@ def mutual_information(rows, contexts, row_logs, column_logs, shares):
                     size += 1
         new_indptr[row + 1] = size
     return new_indptr, new_indices[:size], values[:size]
+
+
+# Sorted lists of words as bytes, each word ended by a newline ---------------------------------------------------------
+
+END = 10  # the newline
+
+
+@kernel
+def order(first, at, second, to):
+    """Return a number below, equal to or above 0 as the word at a position comes before, is, or follows another."""
+    while first[at] == second[to]:
+        if first[at] == END:
+            return 0
+        at += 1
+        to += 1
+    if first[at] == END:
+        return -1
+    return 1 if second[to] == END else np.int64(first[at]) - np.int64(second[to])
+
+
+@kernel
+def copy_word(words, at, out, size):
+    """Append a word to others; return where the next one starts, and the new size."""
+    while True:
+        out[size] = words[at]
+        size += 1
+        at += 1
+        if words[at - 1] == END:
+            return at, size
+
+
+@kernel
+def join_lists(first, second):
+    """Return the words that are in one list or both, sorted."""
+    out, size = np.empty(first.size + second.size, np.uint8), 0
+    at = to = 0
+    while at < first.size or to < second.size:
+        which = -1 if to == second.size else 1 if at == first.size else order(first, at, second, to)
+        start = size
+        if which <= 0:
+            at, size = copy_word(first, at, out, size)
+        if which >= 0:
+            to, size = copy_word(second, to, out, start)
+    return out[:size].copy()
+
+
+@kernel
+def find_places(words, n_words, known):
+    """Return the position of each word of a list in another one, which must have all of them."""
+    found = np.empty(n_words, np.int32)
+    at = to = place = 0
+    for word in range(n_words):
+        while order(words, at, known, to) != 0:
+            to = next_word(known, to)
+            place += 1
+        found[word] = place
+        at = next_word(words, at)
+    return found
+
+
+@kernel
+def count_sorted(words):
+    """Return how many words a list has; -1 if they are not sorted, or one is there twice."""
+    n_words = at = 0
+    while at < words.size:
+        to = next_word(words, at)
+        if to < words.size and order(words, at, words, to) >= 0:
+            return -1
+        at = to
+        n_words += 1
+    return n_words
+
+
+@kernel
+def next_word(words, at):
+    """Return where the next word starts."""
+    while words[at] != END:
+        at += 1
+    return at + 1

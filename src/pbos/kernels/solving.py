@@ -1,14 +1,17 @@
-"""Conjugate gradients for ridge regression on words = A S, for some of the dimensions at a time.
-
-Each dimension is its own linear system with the same matrix. They are solved together, each with its own step lengths;
-only the decision to stop is made for all of them.
-"""
+"""Solving words = A S for the subword vectors S: conjugate gradients for ridge regression, and SGD."""
 
 import numpy as np
 
 from pbos.kernels import kernel
-from pbos.kernels.compose import AHEAD
 from pbos.kernels.machine import LINE_FLOATS, prefetch
+
+AHEAD = 16  # entries whose vectors are prefetched
+
+
+# Ridge regression -----------------------------------------------------------------------------------------------------
+
+# Each dimension is its own linear system with the same matrix. Some of them are solved together, each with its own step
+# lengths; only the decision to stop is made for all of them.
 
 LEAST_ITERATIONS = 4  # before the gains tell what is left
 LOOSE = 10  # how many times what is left its bound may be
@@ -154,3 +157,61 @@ def conjugate_gradients(rows, shares, lam, targets, max_iterations, tolerance, v
                 scaled[dim] += square * inverse
         for dim in range(dims):
             ratio[dim] = scaled[dim] / before[dim] if before[dim] > 0.0 else 0.0
+
+
+# Stochastic gradient descent ------------------------------------------------------------------------------------------
+
+# One word at a time, in place. Without fast-math, the numbers of a dimension do not depend on which other dimensions
+# are trained with it. So slices of the dimensions can go to separate threads, and the result is the same bit for bit.
+
+NO_NORM = 1e-4  # a subword vector no longer than this has no direction
+
+
+@kernel
+def sgd_epoch(indptr, indices, data, targets, vectors, order, rate, unit_length):
+    """Make one pass over the words; return the sum of squared errors per dimension.
+
+    error = sum of a(s|w) vector(s) - target(w);  vector(s) -= rate * a(s|w) * error
+    With unit_length (PBoS-n), vectors are scaled to length 1 before they are summed; the step stays the same.
+
+    Words come in random order and their vectors are far apart, so most of the time goes to memory reads. The vectors of
+    the next word, and the weights of the one after it, are prefetched.
+    """
+    dims = vectors.shape[1]
+    error = np.empty(dims, np.float32)
+    loss = np.zeros(dims, np.float64)
+    last = order.size - 1
+    for at in range(order.size):
+        word, following, later = order[at], order[min(at + 1, last)], order[min(at + 2, last)]
+        prefetch(indptr, order[min(at + 3, last)])
+        for k in range(indptr[later], indptr[later + 1], LINE_FLOATS):
+            prefetch(indices, k)
+            prefetch(data, k)
+        for dim in range(0, dims, LINE_FLOATS):
+            prefetch(targets, following * dims + dim)
+        for k in range(indptr[following], indptr[following + 1]):
+            for dim in range(0, dims, LINE_FLOATS):
+                prefetch(vectors, np.int64(indices[k]) * dims + dim)
+
+        target = targets[word]
+        for dim in range(dims):
+            error[dim] = -target[dim]
+        for k in range(indptr[word], indptr[word + 1]):
+            weight = data[k]
+            vector = vectors[indices[k]]
+            if unit_length:
+                norm = 0.0
+                for dim in range(dims):
+                    norm += vector[dim] * vector[dim]
+                norm = np.sqrt(norm)
+                weight = np.float32(weight / norm) if norm > NO_NORM else np.float32(0.0)
+            for dim in range(dims):
+                error[dim] += weight * vector[dim]
+        for dim in range(dims):
+            loss[dim] += error[dim] * error[dim]
+        for k in range(indptr[word], indptr[word + 1]):
+            step = rate * data[k]
+            vector = vectors[indices[k]]
+            for dim in range(dims):
+                vector[dim] -= step * error[dim]
+    return loss
