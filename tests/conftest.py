@@ -78,7 +78,7 @@ SLOW = {  # the tier `slow`: files or tests; so are the tests that use the priva
     "tests/words/test_index.py::test_several_scripts_and_thousands_of_letters",
     "tests/server/test_page.py",
     "tests/adapters/test_spark_ray.py",
-    "tests/words/test_model_folder.py::test_random_damage_never_crashes",
+    "tests/files/test_model_folder.py::test_random_damage_never_crashes",
 }
 NUMPY_2 = {  # kernels as plain Python: the sum of an int and a uint64 is a float before NumPy 2
     "tests/model/test_model.py::test_kernels_run_as_plain_python_too",

@@ -15,16 +15,17 @@ import numpy as np
 import numpy.typing as npt
 
 from pbos.errors import InputError, ModelError, whole_number
+from pbos.files.model_folder import Tensors, save_folder
 from pbos.files.paths import exists
 from pbos.jobs.threads import BLOCK, blocks
 from pbos.segmenter import Segmenter
 from pbos.settings import INCLUDED, MISSING, Missing, Spelling, check_choice
-from pbos.words import storage
 from pbos.words.arrays import FloatMatrix, cosines, has_masked, principal_components, unit_rows
 from pbos.words.confidence import Confidence
 from pbos.words.explanation import Explanation
 from pbos.words.index import SubwordIndex
 from pbos.words.lattice import Lattice
+from pbos.words.layout import load_model_folder
 from pbos.words.nearest import ROUNDING, nearest, products, rounded
 from pbos.words.readonly import owned, read_only
 from pbos.words.subwords import Subwords
@@ -453,7 +454,7 @@ class Model(Segmenter):
         """
         content, offsets = self._packed_words
         tensors = {
-            **storage.index_tensors(self.index),
+            **self.index.tensors(),
             "subword_vectors": self.subword_vectors.values,
             "subword_scales": self.subword_vectors.scales,
             "subword_norms": self.subword_vectors.norms,
@@ -463,7 +464,7 @@ class Model(Segmenter):
             **({} if self._confidence is None else self._confidence.tensors()),
         }
         present = {name: array for name, array in tensors.items() if array is not None}
-        storage.save_folder(path, present, self.config(), self.card() if card is None else card)
+        save_folder(path, present, self.config(), self.card() if card is None else card)
 
     def push_to_hub(self, repo: str, *, private: bool | None = None, **metadata: Any) -> None:
         """Save to the Hugging Face Hub (extra `hub`) in one commit, with a card. Log in first: ``hf auth login``.
@@ -481,17 +482,17 @@ class Model(Segmenter):
     @classmethod
     def load(cls, path: str | PathLike[str], *, verify: bool = False) -> Model:
         """Load a model folder, or the copy of a remote one, by mapping it into memory; see `pbos.load`."""
-        tensors, config = storage.load_folder(path, verify)
+        tensors, spelling, config = load_model_folder(path, verify)
         if "subword_vectors" not in tensors:
             raise ModelError(f"{path} is a segmenter, which has no vectors; load it with pbos.Segmenter.load")
-        return cls.of_tensors(tensors, storage.spelling_of(path, config), config.get("info") or {})
+        return cls.of_tensors(tensors, spelling, config.get("info") or {})
 
     @classmethod
-    def of_tensors(cls, tensors: storage.Tensors, spelling: Spelling, info: dict[str, Any]) -> Model:
+    def of_tensors(cls, tensors: Tensors, spelling: Spelling, info: dict[str, Any]) -> Model:
         """Make a model of the tensors in a model file."""
         scales, norms = tensors.get("subword_scales"), tensors.get("subword_norms")
         return Model(
-            storage.index_of(tensors),
+            SubwordIndex.of_tensors(tensors),
             spelling,
             SubwordVectors(tensors["subword_vectors"], scales, norms),
             (tensors["words.bytes"], tensors["words.offsets"]),

@@ -9,12 +9,13 @@ from typing import Any, TypeVar, overload
 import numpy as np
 
 from pbos.errors import InputError, whole_number
+from pbos.files.model_folder import save_folder
 from pbos.settings import Normalization, Preset, Spelling
 from pbos.tables.counts import WordCounts
-from pbos.words import storage
 from pbos.words.explanation import Explanation
 from pbos.words.index import SubwordIndex, count_subwords
 from pbos.words.lattice import Lattice
+from pbos.words.layout import load_model_folder
 from pbos.words.subwords import Segmentation, Subwords
 from pbos.words.text import as_words, encode
 from pbos.words.variants import resolved
@@ -226,7 +227,7 @@ class Segmenter:
         """Save to a folder, completely or not at all; one that is already there is replaced in one step."""
         config = {"subwords": len(self.index), "spelling": self.spelling.to_dict()}
         card = "# A pbos segmenter\n\nCuts words into subwords. Use it with `pbos.Segmenter.load(path)`.\n"
-        storage.save_folder(path, storage.index_tensors(self.index), config, card)
+        save_folder(path, self.index.tensors(), config, card)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Segmenter:
@@ -238,8 +239,8 @@ class Segmenter:
         ...     print(Segmenter.load(f"{folder}/segmenter").segment("higher")[0])
         higher 0.672
         """
-        tensors, config = storage.load_folder(path)
-        return Segmenter(storage.index_of(tensors), storage.spelling_of(path, config))
+        tensors, spelling, _ = load_model_folder(path)
+        return Segmenter(SubwordIndex.of_tensors(tensors), spelling)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Segmenter, (self.index, self.spelling)

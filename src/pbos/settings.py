@@ -20,6 +20,7 @@ Missing = Literal["error", "zeros"]
 DTYPES: tuple[str, ...] = get_args(DType)
 MISSING: tuple[str, ...] = get_args(Missing)
 INCLUDED = ("english", "russian")  # models that come with pbos
+MAX_DIMS = 1_000_000  # of vectors in files; more are a mistake, or meant to fill the memory
 
 
 def setting(default: Any, help: str, choices: Any = None, least: int = 1) -> Any:

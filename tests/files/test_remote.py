@@ -251,7 +251,7 @@ def test_a_model_is_copied_once_until_it_changes(saved, store, copies, model, sm
 
 def test_many_processes_copy_once(saved, model, caplog):
     caplog.set_level(logging.INFO, "werkzeug")  # the log of the server
-    code = "import sys; from pbos.words.storage import folder_of; sys.stdout.write(str(folder_of(sys.argv[1])))"
+    code = "import sys; from pbos.files.model_folder import folder_of; sys.stdout.write(str(folder_of(sys.argv[1])))"
     started = [subprocess.Popen([sys.executable, "-c", code, saved], stdout=subprocess.PIPE) for _ in range(2)]
     (folder,) = {process.communicate()[0].decode() for process in started}
     assert np.array_equal(pbos.load(folder)["mana"], model["mana"])

@@ -21,10 +21,10 @@ from typing import Any
 import numpy as np
 
 from pbos.errors import InputError, MissingExtraError, ModelError, PbosError, warn
+from pbos.files.model_folder import CARD, CONFIG, TENSORS
 from pbos.model import Model, load
 from pbos.settings import check_choice
 from pbos.words.arrays import FloatMatrix
-from pbos.words.storage import CARD, CONFIG, TENSORS
 
 try:
     from spacy import util

@@ -17,12 +17,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pbos.errors import InputError, MissingExtraError, ModelError
+from pbos.files.model_folder import Tensors
 from pbos.model import Model
 from pbos.settings import Spelling
 from pbos.training.train import train
-from pbos.words import storage
 from pbos.words.arrays import unit_rows
 from pbos.words.index import SubwordIndex
+from pbos.words.layout import check_tensors, read_spelling
 from pbos.words.subwords import Subwords
 from pbos.words.text import PackedStrings, as_words, pack_strings
 from pbos.words.vectors import SubwordVectors
@@ -151,7 +152,7 @@ class PbosEmbedding(nn.Module):  # type: ignore[misc]
             "info": self._info,
         }
         tensors = dict(zip(("words.bytes", "words.offsets"), self._words, strict=True))
-        return pack({**storage.index_tensors(subwords.index), **tensors}, config)
+        return pack({**subwords.index.tensors(), **tensors}, config)
 
     def set_extra_state(self, state: Tensor) -> None:
         """Undo `get_extra_state`; `load_state_dict` calls it."""
@@ -187,7 +188,7 @@ class PbosEmbedding(nn.Module):  # type: ignore[misc]
 STATE = Path("the state dict")  # used in error messages
 
 
-def pack(tensors: storage.Tensors, config: dict[str, Any]) -> Tensor:
+def pack(tensors: Tensors, config: dict[str, Any]) -> Tensor:
     """Return arrays and plain data as one tensor of bytes: a safetensors file."""
     from safetensors.numpy import save
 
@@ -209,8 +210,8 @@ def unpack(state: Tensor, shape: tuple[int, ...]) -> tuple[SubwordIndex, Spellin
                 f"{STATE} has {config['vectors']} x {config['dims']} subword vectors, this module {shape[0]} x "
                 f"{shape[1]}; make a new module with PbosEmbedding.from_state"
             )
-        storage.check(STATE, {**tensors, "subword_vectors": np.broadcast_to(np.float32(0), shape)}, config)
-        index, spelling = storage.index_of(tensors), storage.spelling_of(STATE, config)
+        check_tensors(STATE, {**tensors, "subword_vectors": np.broadcast_to(np.float32(0), shape)}, config)
+        index, spelling = SubwordIndex.of_tensors(tensors), read_spelling(STATE, config)
     except (SafetensorError, AttributeError, KeyError, TypeError, json.JSONDecodeError, RecursionError) as error:
         raise ModelError(f"{STATE} is not a complete pbos model ({error}); get a fresh copy of it") from None
     return index, spelling, (tensors["words.bytes"], tensors["words.offsets"]), config["info"]

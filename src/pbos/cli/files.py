@@ -136,7 +136,7 @@ def train(
 
 def check_output(folder: str, *, replace: bool) -> None:
     """Raise an error if no model can be saved to a folder, or if it would take the place of another one."""
-    from pbos.words.storage import check_writable, is_model, target_of
+    from pbos.files.model_folder import check_writable, is_model, target_of
 
     if not replace and is_model(target_of(folder)):
         raise InputError(f"{folder} has a model already; replace it with --force, or choose another folder")

@@ -141,8 +141,8 @@ def segmenter_of(model: str | None, counts: str | None, **settings: Any) -> pbos
         raise InputError("give a model with --model or counts with --counts, not both")
     if counts is not None:
         return pbos.Segmenter.from_counts(counts, **settings)
+    from pbos.files.model_folder import folder_of, read_files
     from pbos.model import place_of
-    from pbos.words.storage import folder_of, read_files
 
     place = place_of(model)
-    return pbos.load(model) if "vectors" in read_files(folder_of(place))[0] else pbos.Segmenter.load(place)
+    return pbos.load(model) if "vectors" in read_files(folder_of(place), layout={})[0] else pbos.Segmenter.load(place)

@@ -9,7 +9,8 @@ import numpy.typing as npt
 
 from pbos.errors import FormatError, InputError, warn
 from pbos.jobs.threads import blocks
-from pbos.words.arrays import MAX_DIMS, FloatMatrix, has_masked
+from pbos.settings import MAX_DIMS
+from pbos.words.arrays import FloatMatrix, has_masked
 
 CHECKED_AT_ONCE = 1 << 16  # rows
 

@@ -17,8 +17,9 @@ from pbos.errors import FormatError
 from pbos.files.atomic import errors_about, reserve
 from pbos.files.paths import BOM, PathLike, check_text
 from pbos.jobs.progress import Advance
+from pbos.settings import MAX_DIMS
 from pbos.tables.rows import Rows
-from pbos.words.arrays import MAX_DIMS, FloatMatrix
+from pbos.words.arrays import FloatMatrix
 
 BLOCK = 1 << 21  # bytes read at a time: more than the sample needs, and few enough to stay in the cache
 SAMPLE = 100  # lines inspected to detect the format

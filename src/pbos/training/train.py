@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from pbos import __version__
 from pbos.errors import InputError, warn, whole_number
+from pbos.files.model_folder import check_writable, new_folder, plain, target_of
 from pbos.files.paths import absolute, is_remote, local, real
 from pbos.jobs.interrupts import interruptible
 from pbos.jobs.pools import check_scheduler, pool_of
@@ -39,7 +40,6 @@ from pbos.words.arrays import FloatMatrix, cosines, projected, projection, unit_
 from pbos.words.confidence import Confidence
 from pbos.words.index import SubwordIndex, count_subwords
 from pbos.words.readonly import locked, owned, read_only
-from pbos.words.storage import check_writable, index_of, index_tensors, new_folder, plain, target_of
 from pbos.words.subwords import Subwords
 from pbos.words.text import Codes, encode, normalize, pack_strings
 from pbos.words.variants import resolved
@@ -255,7 +255,9 @@ def fit(examples: Examples, run: Run) -> Result:
     codes = run.work.keep_all("codes", encode(words, recipe))
     targets = run.work.step("targets", lambda: {"targets": examples.targets(run.work)})["targets"]
     with progress_bar("counting subwords", None, progress):
-        index = index_of(run.work.step("counted", lambda: index_tensors(make_index(table, words, codes, run))))
+        index = SubwordIndex.of_tensors(
+            run.work.step("counted", lambda: make_index(table, words, codes, run).tensors())
+        )
         system = make_system(index, words, codes, targets, table.of_words(words), run)
     if recipe.max_vectors is not None and system.weights.n_columns > recipe.max_vectors:
         with progress_bar("selecting subwords", None, progress), one_blas_thread():
@@ -293,7 +295,7 @@ def write_model(
     """Write the model to a folder, some of its vectors at a time."""
     (n_rows, dims), kind = result.vectors.shape, np.dtype(dtype)
     plain = dict(zip(("words.bytes", "words.offsets"), pack_strings(examples.training_words), strict=True))
-    plain |= index_tensors(result.index) | ({} if result.confidence is None else result.confidence.tensors())
+    plain |= result.index.tensors() | ({} if result.confidence is None else result.confidence.tensors())
     shapes = {name: (array.dtype, array.shape) for name, array in plain.items()}
     shapes["subword_vectors"] = kind, (n_rows, dims)
     shapes["subword_scales" if kind == np.int8 else "subword_norms"] = np.dtype(np.float32), (n_rows,)

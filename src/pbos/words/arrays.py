@@ -12,7 +12,6 @@ from pbos.jobs.threads import blocks
 
 FloatMatrix = npt.NDArray[np.float32]
 NEAR_ZERO = 1e-6  # what evaluations take for no vector
-MAX_DIMS = 1_000_000  # of vectors in files; more are a mistake, or meant to fill the memory
 
 
 def has_masked(values: Any) -> bool:

@@ -77,6 +77,15 @@ class SubwordIndex:
         )
         return cls(arrays)
 
+    @classmethod
+    def of_tensors(cls, tensors: dict[str, npt.NDArray[Any]]) -> SubwordIndex:
+        """Undo `tensors`."""
+        return cls(IndexArrays(*(tensors[f"index.{name}"] for name in IndexArrays._fields)))
+
+    def tensors(self) -> dict[str, npt.NDArray[Any]]:
+        """Return the arrays by their names in a model file."""
+        return {f"index.{name}": array for name, array in self.arrays._asdict().items()}
+
     def __len__(self) -> int:
         return self.arrays.labels.size - 1
 

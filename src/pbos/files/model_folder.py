@@ -1,8 +1,8 @@
 """The folder of a model or segmenter: `model.safetensors`, `config.json` and a card, `README.md`.
 
-Saved completely or not at all. Loaded by mapping it into memory, after checks: everything that kernels use as a place
-in an array is inside of it, so that no file, damaged or made to do harm, makes them read or write elsewhere. Checksums
-(CRC-32) find damage that leaves a valid model. Nothing in a folder is ever executed.
+Saved completely or not at all. Loaded by mapping it into memory, after checks that every tensor is inside of its file
+and has the type it should have; `pbos.words.layout` checks that they fit each other. Checksums (CRC-32) find damage
+that leaves a valid model. Nothing in a folder is ever executed.
 """
 
 from __future__ import annotations
@@ -21,14 +21,10 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pbos.errors import InputError, ModelError
+from pbos.errors import ModelError
 from pbos.files.atomic import check_target, errors_about, reserve, write_whole_folder
 from pbos.files.paths import PathLike, fetch, is_hub, is_remote, local, names_in, open_file, real, url_of
-from pbos.kernels.trie import MAX_ROW, IndexArrays
-from pbos.settings import Spelling
-from pbos.words.arrays import MAX_DIMS
-from pbos.words.confidence import CURVE
-from pbos.words.index import SubwordIndex
+from pbos.settings import MAX_DIMS
 
 FORMAT_VERSION = 1
 TENSORS, CONFIG, CARD = "model.safetensors", "config.json", "README.md"
@@ -41,55 +37,8 @@ CHECKED_AT_LOAD = 256 << 20  # bytes of vectors whose checksums cost little time
 CHECKSUM = "checksum"
 FRESH_COPY = "get a fresh copy of the model"
 Tensors = dict[str, npt.NDArray[Any]]
-
-# name: (allowed types, number of dimensions)
-INDEX_LAYOUT: dict[str, tuple[tuple[str, ...], int]] = {
-    "index.alphabet": (("U32",), 1),
-    "index.labels": (("U8", "U16", "U32"), 1),
-    "index.children": (("U8", "U16", "U32"), 1),
-    "index.probs": (("F32", "U8"), 1),
-    "index.prob_levels": (("F32",), 1),
-    "index.rows": (("U8",), 2),
-}
-MODEL_LAYOUT: dict[str, tuple[tuple[str, ...], int]] = {  # what a model has and a segmenter has not
-    "subword_vectors": (("F32", "F16", "I8"), 2),
-    "words.bytes": (("U8",), 1),
-    "words.offsets": (("U32", "I64"), 1),
-}
-OPTIONAL_LAYOUT: dict[str, tuple[tuple[str, ...], int]] = {
-    "subword_scales": (("F32",), 1),
-    "subword_norms": (("F32",), 1),
-    "target_vectors": (("F32",), 2),
-    "confidence.evidence": (("F16",), 2),
-    "confidence.mean": (("F32",), 1),
-    "confidence.scale": (("F32",), 1),
-    "confidence.center": (("F32",), 1),
-    "confidence.spread": (("F32",), 1),
-    "confidence.coefficients": (("F32",), 1),
-    "confidence.curve": (("F32",), 1),
-}
-LAYOUT = INDEX_LAYOUT | MODEL_LAYOUT | OPTIONAL_LAYOUT
-
-
-def index_tensors(index: SubwordIndex) -> Tensors:
-    """Return the tensors of an index."""
-    return {f"index.{name}": array for name, array in index.arrays._asdict().items()}
-
-
-def index_of(tensors: Tensors) -> SubwordIndex:
-    """Undo `index_tensors`."""
-    return SubwordIndex(IndexArrays(*(tensors[f"index.{name}"] for name in IndexArrays._fields)))
-
-
-def spelling_of(path: PathLike, config: dict[str, Any]) -> Spelling:
-    """Return the spelling in a config."""
-    try:
-        spelling = Spelling(**config["spelling"])
-        if "auto" in (spelling.normalization, spelling.fallback):
-            raise InputError("a trained model has no setting that is auto")
-        return spelling
-    except (KeyError, TypeError, InputError) as error:
-        raise ModelError(f"{path}: {CONFIG} has bad spelling settings ({error}); {FRESH_COPY}") from None
+Layout = dict[str, tuple[tuple[str, ...], int]]
+"""For each tensor, by name: the types that it may have, and the number of its dimensions."""
 
 
 def save_folder(path: PathLike, tensors: Tensors, config: dict[str, Any], card: str) -> None:
@@ -194,12 +143,12 @@ def checksum(config: dict[str, Any], header: bytes) -> str:
     return f"{zlib.crc32(header, zlib.crc32(content.encode())):08x}"
 
 
-def check_checksums(folder: Path, mapped: Mapped, config: dict[str, Any], verify: bool) -> None:
+def check_checksums(folder: Path, file: TensorFile, config: dict[str, Any], verify: bool) -> None:
     """Raise ModelError if something is not what was saved; models of older versions have no checksums."""
-    if CHECKSUM in config and config[CHECKSUM] != checksum(config, mapped.header):
+    if CHECKSUM in config and config[CHECKSUM] != checksum(config, file.header):
         raise damaged(folder, f"the checksum says that {CONFIG} has changed, or does not belong to {TENSORS}")
-    for name, array in mapped.tensors.items():
-        expected = mapped.checksums.get(name)
+    for name, array in file.tensors.items():
+        expected = file.checksums.get(name)
         if expected is not None and (verify or array.nbytes <= CHECKED_AT_LOAD) and tensor_checksum(array) != expected:
             raise damaged(folder, f"the checksum of {name} is wrong")
 
@@ -269,34 +218,28 @@ def folder_of(path: PathLike) -> Path:
 # Loading --------------------------------------------------------------------------------------------------------------
 
 
-class Mapped(NamedTuple):
-    """A file of tensors in memory."""
+class TensorFile(NamedTuple):
+    """A safetensors file, mapped into memory."""
 
     tensors: Tensors
     header: bytes
     checksums: dict[str, Any]  # of tensors, by name
 
 
-def load_folder(path: PathLike, verify: bool = False) -> tuple[Tensors, dict[str, Any]]:
-    """Map a folder into memory and check it; return its tensors and its config.
+def load_folder(folder: Path, layout: Layout, verify: bool = False) -> tuple[Tensors, dict[str, Any]]:
+    """Map a folder into memory; return its tensors and its config, if their checksums are right.
 
     Args:
-        path: The folder, or its URL.
-        verify: Whether to check the checksums of all vectors; by default only if this takes no time to speak of.
+        folder: The folder.
+        layout: The tensors that are known; any others are ignored.
+        verify: Whether to check the checksums of large tensors too, which takes longer than all the rest.
     """
-    folder = folder_of(path)
-    config, mapped = read_files(folder)
-    has_vectors = "vectors" in config or "subword_vectors" in mapped.tensors
-    required = INDEX_LAYOUT | (MODEL_LAYOUT if has_vectors else {})
-    missing = [name for name in required if name not in mapped.tensors]
-    if missing:
-        raise ModelError(f"{folder / TENSORS} has no tensor {missing[0]}; {FRESH_COPY}")
-    check(folder, mapped.tensors, config)
-    check_checksums(folder, mapped, config, verify)
-    return mapped.tensors, config
+    config, file = read_files(folder, layout)
+    check_checksums(folder, file, config, verify)
+    return file.tensors, config
 
 
-def read_files(folder: Path) -> tuple[dict[str, Any], Mapped]:
+def read_files(folder: Path, layout: Layout) -> tuple[dict[str, Any], TensorFile]:
     """Read the config and map the tensors of a folder: of the same one, even if another takes its place meanwhile."""
     while True:
         if not folder.is_dir():
@@ -308,7 +251,7 @@ def read_files(folder: Path) -> tuple[dict[str, Any], Mapped]:
             with open_regular(folder / CONFIG, handle) as stream:
                 config = read_config(folder, stream)
             with open_regular(folder / TENSORS, handle) as stream:
-                return config, map_tensors(folder / TENSORS, stream)
+                return config, map_tensors(folder / TENSORS, stream, layout)
         except FileNotFoundError as error:
             if handle is not None and not os.path.samestat(os.fstat(handle), folder.stat()):
                 continue  # it has been replaced, and its files removed
@@ -360,8 +303,8 @@ def read_config(folder: Path, stream: BinaryIO) -> dict[str, Any]:
     return config
 
 
-def map_tensors(file: Path, stream: BinaryIO) -> Mapped:
-    """Map a safetensors file into memory; return views of the known tensors. Nothing is copied."""
+def map_tensors(file: Path, stream: BinaryIO, layout: Layout) -> TensorFile:
+    """Map a safetensors file into memory; its tensors are views. Nothing is copied."""
     size = os.fstat(stream.fileno()).st_size
     if size < 8:
         raise ModelError(f"{file} is truncated: {size} bytes; {FRESH_COPY}")
@@ -376,86 +319,42 @@ def map_tensors(file: Path, stream: BinaryIO) -> Mapped:
         entries = {
             name: (entry["dtype"], tuple(entry["shape"]), *entry["data_offsets"])
             for name, entry in header.items()
-            if name in LAYOUT
+            if name in layout
         }
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         raise ModelError(f"{file} has a damaged header; {FRESH_COPY}") from None
-    tensors = {name: _tensor(file, data, 8 + length, size, name, *entry) for name, entry in entries.items()}
-    return Mapped(tensors, content, checksums)
+    tensors = {}
+    for name, (kind, shape, *ends) in entries.items():
+        check_type(f"{file}: tensor {name}", kind, shape, layout[name])
+        tensors[name] = map_tensor(f"{file}: tensor {name}", data, 8 + length, np.dtype(NUMPY_TYPES[kind]), shape, ends)
+    return TensorFile(tensors, content, checksums)
 
 
-def _tensor(
-    file: Path, data: mmap.mmap, base: int, size: int, name: str, kind: str, shape: tuple[int, ...], *ends: int
-) -> npt.NDArray[Any]:
-    """Return one tensor of a mapped file, after checking that it is inside the file and has the size it claims."""
-    kinds, n_dims = LAYOUT[name]
-    if kind not in kinds or len(shape) != n_dims or not all(type(n) is int and n >= 0 for n in (*shape, *ends)):
-        expected = f"{'/'.join(kinds)} with {n_dims} dimensions"
-        raise ModelError(f"{file}: tensor {name} has type {kind!s:.20} and shape {[*shape]!s:.40}, expected {expected}")
+def check_type(tensor: str, kind: str | None, shape: tuple[int, ...], expected: tuple[tuple[str, ...], int]) -> None:
+    """Raise ModelError if a tensor has not the type and the number of dimensions that it should have, or no columns."""
+    kinds, n_dims = expected
+    if kind not in kinds or len(shape) != n_dims or not all(type(n) is int and n >= 0 for n in shape):
+        right = f"{'/'.join(kinds)} with {n_dims} dimensions"
+        raise ModelError(f"{tensor} has type {kind!s:.20} and shape {[*shape]!s:.40}, expected {right}")
     if not all(1 <= n <= MAX_DIMS for n in shape[1:]):  # 0 would allow any number of rows
-        raise ModelError(f"{file}: tensor {name} has shape {[*shape]!s:.40}, expected 1 to {MAX_DIMS:,} columns")
-    dtype = np.dtype(NUMPY_TYPES[kind])
-    count = math.prod(shape)
-    if len(ends) != 2 or ends[1] - ends[0] != count * dtype.itemsize or base + ends[1] > size:
-        raise ModelError(f"{file}: tensor {name} is not inside the file; {FRESH_COPY}")
+        raise ModelError(f"{tensor} has shape {[*shape]!s:.40}, expected 1 to {MAX_DIMS:,} columns")
+
+
+def map_tensor(
+    tensor: str, data: mmap.mmap, base: int, dtype: np.dtype[Any], shape: tuple[int, ...], ends: list[int]
+) -> npt.NDArray[Any]:
+    """Return a view of a mapped file, after checking that the tensor is inside of it and has the size it claims."""
+    size = math.prod(shape) * dtype.itemsize
+    if not (
+        len(ends) == 2
+        and all(type(end) is int and end >= 0 for end in ends)
+        and ends[1] - ends[0] == size
+        and base + ends[1] <= len(data)
+    ):
+        raise ModelError(f"{tensor} is not inside the file; {FRESH_COPY}")
     if (base + ends[0]) % dtype.itemsize:
-        raise ModelError(f"{file}: tensor {name} is not aligned")
-    return np.frombuffer(data, dtype, count, base + ends[0]).reshape(shape)
-
-
-def check(folder: Path, tensors: Tensors, config: dict[str, Any]) -> None:
-    """Check that the tensors fit each other and the config, and that the kernels stay inside of them.
-
-    A kernel takes places in arrays from the index (see `SubwordIndex.is_valid`) and from `words.offsets`, which ascend
-    from 0 to the number of bytes. All other tensors are only numbers to compute with, in the shapes checked here.
-    """
-    for name, array in tensors.items():
-        if name in LAYOUT and (TYPE_NAMES.get(array.dtype) not in LAYOUT[name][0] or array.ndim != LAYOUT[name][1]):
-            raise damaged(folder, f"{name} has type {array.dtype} and {array.ndim} dimensions")
-    index = index_of(tensors)
-    vectors = tensors.get("subword_vectors")
-    problems = {
-        "the index arrays have inconsistent sizes": not index.has_sizes(),
-        f"{CONFIG} does not belong to {TENSORS}": config.get("subwords") != index.arrays.labels.size - 1,
-    }
-    if vectors is not None:
-        offsets = tensors["words.offsets"]
-        (rows, dims), n_words, is_int8 = vectors.shape, offsets.size - 1, vectors.dtype == np.int8
-        scales, norms, targets = (tensors.get(name) for name in ("subword_scales", "subword_norms", "target_vectors"))
-        problems |= {
-            "there are more vectors than an index can name": rows > MAX_ROW + 1,
-            "the subword vectors do not fit their scales": (scales is not None) != is_int8
-            or (scales is not None and scales.size != rows),
-            "the subword vectors do not fit their norms": norms is not None and (is_int8 or norms.size != rows),
-            "the words do not fit their offsets": not (
-                n_words >= 0
-                and offsets[0] == 0
-                and offsets[-1] == tensors["words.bytes"].size
-                and (offsets[1:] >= offsets[:-1]).all()
-            ),
-            "the target vectors do not fit the words": targets is not None and targets.shape != (n_words, dims),
-            "the confidence does not fit the subword vectors": not confidence_fits(tensors, rows, dims),
-            f"the sizes in {CONFIG} are not those in {TENSORS}": [
-                config.get(key) for key in ("vectors", "dims", "words")
-            ]
-            != [rows, dims, n_words],
-        }
-    for problem, found in problems.items():
-        if found:
-            raise damaged(folder, problem)
-    if not index.is_valid(len(index) if vectors is None else len(vectors)):
-        raise damaged(folder, "the index of subwords is not a trie")
-
-
-def confidence_fits(tensors: Tensors, rows: int, dims: int) -> bool:
-    """Return whether a model has a whole confidence that fits its vectors, or none."""
-    names = [name for name in OPTIONAL_LAYOUT if name.startswith("confidence.")]
-    shapes = [tensors[name].shape for name in names if name in tensors]
-    n_evidence = shapes[0][-1] if shapes else 0
-    n = n_evidence + 4  # features
-    whole = [(rows, n_evidence), (dims,), (1,), (n,), (n,), (1 + n + n * (n + 1) // 2,), (CURVE,)]
-    divisors = (tensors[name] for name in ("confidence.scale", "confidence.spread") if name in tensors)
-    return shapes in ([], whole) and all((divisor > 0).all() for divisor in divisors)
+        raise ModelError(f"{tensor} is not aligned")
+    return np.frombuffer(data, dtype, math.prod(shape), base + ends[0]).reshape(shape)
 
 
 def damaged(folder: Path, problem: str) -> ModelError:

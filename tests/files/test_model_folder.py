@@ -19,9 +19,9 @@ from safetensors.numpy import load_file, save_file
 
 import pbos
 from pbos import ModelError, Segmenter
-from pbos.files import atomic
-from pbos.words import storage
+from pbos.files import atomic, model_folder
 from pbos.words.index import SubwordIndex
+from pbos.words.layout import INDEX_LAYOUT, MODEL_LAYOUT, load_model_folder
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 
@@ -73,7 +73,7 @@ def test_info_that_json_cannot_have_is_not_saved(model, folder, value):
 
 def test_the_file_is_what_the_safetensors_library_reads(folder):
     tensors = load_file(folder / "model.safetensors")
-    mapped, _ = storage.load_folder(folder)
+    mapped, *_ = load_model_folder(folder)
     assert tensors.keys() == mapped.keys()
     for name, array in tensors.items():
         assert np.array_equal(array, mapped[name])
@@ -81,7 +81,7 @@ def test_the_file_is_what_the_safetensors_library_reads(folder):
 
 
 def test_loading_maps_and_copies_nothing(folder):
-    tensors, _ = storage.load_folder(folder)
+    tensors, *_ = load_model_folder(folder)
     assert all(not array.flags.owndata and not array.flags.writeable for array in tensors.values())
     assert not any(array.flags.owndata for array in pbos.load(folder).index.arrays)
 
@@ -293,7 +293,7 @@ def test_a_file_that_is_no_file(folder, name, kind):
         (folder / name).mkdir()
     with pytest.raises((ModelError, IsADirectoryError), match=r"not a regular file|directory"):
         pbos.load(folder)
-    assert storage.is_model(folder) == (name != "config.json")
+    assert model_folder.is_model(folder) == (name != "config.json")
 
 
 @pytest.mark.parametrize("name", ["config.json", "model.safetensors"])
@@ -323,9 +323,7 @@ def test_the_checksums_are_those_of_zlib(folder):
     assert stored == f"{zlib.crc32(plain):08x}"
 
 
-@pytest.mark.parametrize(
-    "name", sorted({*storage.INDEX_LAYOUT, *storage.MODEL_LAYOUT, "subword_norms", "target_vectors"})
-)
+@pytest.mark.parametrize("name", sorted({*INDEX_LAYOUT, *MODEL_LAYOUT, "subword_norms", "target_vectors"}))
 def test_a_flipped_bit_in_any_tensor_is_found(folder, name):
     content = bytearray((folder / "model.safetensors").read_bytes())
     end = 8 + int.from_bytes(content[:8], "little")
@@ -340,7 +338,7 @@ def test_a_flipped_bit_in_any_tensor_is_found(folder, name):
 
 
 def test_large_vectors_are_checked_on_request(folder, monkeypatch):
-    monkeypatch.setattr(storage, "CHECKED_AT_LOAD", 100)
+    monkeypatch.setattr(model_folder, "CHECKED_AT_LOAD", 100)
     assert pbos.load(folder, verify=True)["high"].any()
     content = bytearray((folder / "model.safetensors").read_bytes())
     end = 8 + int.from_bytes(content[:8], "little")
@@ -362,19 +360,19 @@ def test_a_config_of_another_model_is_found(model, folder, tmp_path):
 def test_a_model_replaced_while_it_is_loaded(model, folder, tmp_path, monkeypatch):
     """The files are those of one model: the old one, or if its files are gone already, the new one."""
     other = model.compress(dtype="int8")
-    read = storage.read_config
+    read = model_folder.read_config
 
     def read_then_replace(path, stream):
         config = read(path, stream)
-        monkeypatch.setattr(storage, "read_config", read)
+        monkeypatch.setattr(model_folder, "read_config", read)
         other.save(folder)
         return config
 
-    monkeypatch.setattr(storage, "read_config", read_then_replace)
+    monkeypatch.setattr(model_folder, "read_config", read_then_replace)
     assert pbos.load(folder).subword_vectors.dtype == "int8"
     monkeypatch.setattr(atomic, "discard", lambda *_: None)  # the old files are still there
     model.save(folder)
-    monkeypatch.setattr(storage, "read_config", read_then_replace)
+    monkeypatch.setattr(model_folder, "read_config", read_then_replace)
     assert pbos.load(folder).subword_vectors.dtype == "float32"
     assert pbos.load(folder).subword_vectors.dtype == "int8"
 
@@ -544,7 +542,7 @@ def test_a_link_put_in_place_of_a_model_after_the_check_is_not_followed(model, t
     model.save(tmp_path / "m")
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "thesis.txt").touch()
-    is_model = storage.is_model
+    is_model = model_folder.is_model
 
     def then_swap(folder):
         found = is_model(folder)
@@ -552,7 +550,7 @@ def test_a_link_put_in_place_of_a_model_after_the_check_is_not_followed(model, t
         (tmp_path / "m").symlink_to(tmp_path / "other")
         return found
 
-    monkeypatch.setattr(storage, "is_model", then_swap)
+    monkeypatch.setattr(model_folder, "is_model", then_swap)
     with pytest.raises(NotADirectoryError):
         model.save(tmp_path / "m")
     assert (tmp_path / "other" / "thesis.txt").exists()
