@@ -85,8 +85,11 @@ def served(*arguments: str, token: str | None = None, files: int = FILES, short:
             assert found, log.read_text()
             yield Served(process, int(found[1]), log)
         finally:
-            process.send_signal(signal.SIGINT)
-            process.communicate(timeout=PATIENCE)
+            process.terminate()  # it may have inherited that Ctrl-C is ignored, as a job in the background does
+            try:
+                process.communicate(timeout=PATIENCE)
+            finally:
+                process.kill()
 
 
 def request(method: str, path: str, body: bytes = b"", host: str = "localhost", **headers: str) -> bytes:

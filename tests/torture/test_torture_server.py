@@ -1,5 +1,6 @@
 """A few of the attacks of torture/server.py."""
 
+import signal
 import socket
 import sys
 import time
@@ -60,3 +61,15 @@ def test_a_server_that_is_stopped_finishes_what_runs(server):
     attacks.stopped(server)
     assert server.log.read_text() == ""
     assert server.process.returncode in (0, -15)
+
+
+def test_a_server_stops_where_ctrl_c_is_ignored(monkeypatch):
+    """As in a job in the background of a script: the server ignores Ctrl-C then, so attacks end it with SIGTERM."""
+    monkeypatch.setattr(attacks, "PATIENCE", 60)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with attacks.served(short=False) as server:
+            pass
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    assert server.process.returncode == -signal.SIGTERM
