@@ -11,7 +11,8 @@ import numpy as np
 
 from pbos.model import Model
 from pbos.settings import Spelling
-from pbos.words.index import SubwordIndex, count_subwords
+from pbos.training.counting import count_subwords
+from pbos.words.index import SubwordIndex
 from pbos.words.text import encode
 
 

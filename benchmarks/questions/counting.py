@@ -12,7 +12,7 @@ import textbook
 from measure import Row, one_core, race
 
 from pbos.settings import Spelling
-from pbos.words.index import count_subwords
+from pbos.training.counting import count_subwords
 from pbos.words.text import encode
 
 

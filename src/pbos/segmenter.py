@@ -13,7 +13,7 @@ from pbos.files.model_folder import save_folder
 from pbos.settings import Normalization, Preset, Spelling
 from pbos.tables.counts import WordCounts
 from pbos.words.explanation import Explanation
-from pbos.words.index import SubwordIndex, count_subwords
+from pbos.words.index import SubwordIndex
 from pbos.words.lattice import Lattice
 from pbos.words.layout import load_model_folder
 from pbos.words.subwords import Segmentation, Subwords
@@ -76,6 +76,8 @@ class Segmenter:
                 have one.
             em_rounds: EM rounds to fit the probabilities to the words.
         """
+        from pbos.training.counting import count_subwords, fit_probabilities  # here, as loading needs no counting
+
         spelling = Preset(
             normalization=normalization,
             boundaries=boundaries,
@@ -105,7 +107,7 @@ class Segmenter:
                     f"min_prob_words {min_prob_words} leaves single characters only; use a smaller number or more words"
                 )
             index = index.pruned(index.probs > 0)
-        return Segmenter(Subwords(index, spelling).fitted(words, word_counts, em_rounds), spelling)
+        return Segmenter(fit_probabilities(Subwords(index, spelling), words, word_counts, em_rounds), spelling)
 
     @overload
     def read_as(self, words: str) -> str: ...  # type: ignore[overload-overlap]

@@ -78,7 +78,7 @@ def killed_once(function, mark, numbered):
 
 
 def test_workers_are_killed_in_every_stage(client, vectors, monkeypatch, tmp_path):
-    monkeypatch.setattr("pbos.words.index.PART", 400)
+    monkeypatch.setattr("pbos.training.counting.PART", 400)
     monkeypatch.setattr("pbos.jobs.cluster.Workers", Killing)
     monkeypatch.setattr(Killing, "folder", tmp_path / "killed", raising=False)
     Killing.folder.mkdir()

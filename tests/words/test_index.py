@@ -16,7 +16,8 @@ from pbos.jobs.pools import Threads
 from pbos.kernels import trie
 from pbos.kernels.lattice import expected_counts
 from pbos.settings import Spelling
-from pbos.words.index import PROB_RANGE, count_subwords
+from pbos.training.counting import count_subwords, fit_probabilities
+from pbos.words.index import PROB_RANGE
 from pbos.words.subwords import Subwords
 from pbos.words.text import encode
 
@@ -289,7 +290,7 @@ def test_common_subwords_and_all_characters_share_the_probability(words, least):
 
 def em(index, words, rounds, threads=None):
     counts = np.array(list(words.values()), float)
-    return Subwords(index, PLAIN).fitted(encode(list(words), PLAIN), counts, rounds, Threads(threads))
+    return fit_probabilities(Subwords(index, PLAIN), encode(list(words), PLAIN), counts, rounds, Threads(threads))
 
 
 @given(st.lists(st.text("ab<>-", min_size=1, max_size=5), min_size=1, max_size=5, unique=True))
@@ -375,7 +376,7 @@ def test_no_part_of_em_is_without_words():
 
     words = {"aba": 1.0, "ab": 2.0, "b": 3.0}
     codes, counts = encode(list(words), PLAIN), np.array(list(words.values()))
-    found = Subwords(index_of(words), PLAIN).fitted(codes, counts, 2, Watched(2))
+    found = fit_probabilities(Subwords(index_of(words), PLAIN), codes, counts, 2, Watched(2))
     assert found.probs.tobytes() == em(index_of(words), words, 2).probs.tobytes()
 
 
@@ -414,7 +415,7 @@ def test_words_can_be_counted_in_parts(words, size, max_len):
     options = {"min_len": 2, "max_len": max_len, "min_prob_words": 2, "boundaries": True}
     whole = count_subwords(encode(words, PLAIN), counts, is_target, **options)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("pbos.words.index.PART", size)
+        patch.setattr("pbos.training.counting.PART", size)
         parts = count_subwords(encode(words, PLAIN), counts, is_target, **options)
     for one, other in zip(whole.arrays, parts.arrays, strict=True):
         assert one.dtype == other.dtype

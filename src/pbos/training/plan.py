@@ -13,8 +13,8 @@ from pbos.jobs.pools import PLENTY
 from pbos.jobs.threads import thread_count
 from pbos.jobs.workspace import Workspace
 from pbos.settings import Preset
+from pbos.training.counting import characters_of, count_part
 from pbos.training.solve import LEAST_SLICE, SLICE, bytes_per_dim
-from pbos.words.index import characters_of, count_part
 from pbos.words.text import encode
 
 LEAST_MEMORY = 512 << 20

@@ -32,13 +32,14 @@ from pbos.settings import DTYPES, Preset, Settings, check_choice
 from pbos.tables.counts import WordCounts
 from pbos.tables.word_vectors import WordVectors
 from pbos.training.confidence import with_lengths
+from pbos.training.counting import count_subwords, fit_probabilities
 from pbos.training.plan import Plan, memory_size
 from pbos.training.solve import NONE
 from pbos.training.system import System, make_system, solve
 from pbos.training.tune import SEARCH_DIMS, Run
 from pbos.words.arrays import FloatMatrix, cosines, projected, projection, unit_rows
 from pbos.words.confidence import Confidence
-from pbos.words.index import SubwordIndex, count_subwords
+from pbos.words.index import SubwordIndex
 from pbos.words.readonly import locked, owned, read_only
 from pbos.words.subwords import Subwords
 from pbos.words.text import Codes, encode, normalize, pack_strings
@@ -497,7 +498,7 @@ def make_index(table: WordCounts, training_words: list[str], codes: Codes, run: 
         )
     if recipe.min_prob_words > 1 or recipe.min_vector_words > 1:
         index = index.with_vectors(keep)
-    index = Subwords(index, recipe).fitted(words, counts, recipe.em_rounds, run.pool, run.work)
+    index = fit_probabilities(Subwords(index, recipe), words, counts, recipe.em_rounds, run.pool, run.work)
     if recipe.round_probs:
         index = index.with_prob_levels()
         index = index.with_vectors(index.rows >= 0)

@@ -6,7 +6,7 @@ import functools
 import itertools
 import weakref
 from collections.abc import Callable, Iterator
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -14,8 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pbos.errors import InputError, ModelError, whole_number
-from pbos.jobs.pools import Pool, Threads
-from pbos.jobs.threads import blocks, cut, in_threads, thread_count
+from pbos.jobs.threads import blocks, in_threads, thread_count
 from pbos.jobs.workspace import Mapped, Workspace
 from pbos.kernels import trie
 from pbos.kernels.lattice import (
@@ -34,7 +33,7 @@ from pbos.kernels.trie import Nodes
 from pbos.kernels.vectors import compose, embed_words, write_evidence, write_squares
 from pbos.settings import Spelling
 from pbos.words.arrays import FloatMatrix
-from pbos.words.index import SubwordIndex, probabilities, unpack_rows
+from pbos.words.index import SubwordIndex, unpack_rows
 from pbos.words.readonly import ReadOnlyDict, ReadOnlyList
 from pbos.words.text import LEFT, RIGHT, Codes, PackedStrings, encode, mark, normalize, unpack_strings
 from pbos.words.variants import Reader
@@ -55,7 +54,6 @@ CANDIDATES = 4  # per segmentation that is asked for, in words with marks: those
 LEAST = np.float32(1e-3)  # added to lengths before their logarithms are taken
 NO_SCALES = np.zeros(0, np.float32)
 NO_SCALES.flags.writeable = False  # as scales are
-EM_PARTS = 8  # parts of the words whose sums are added up; a fixed number, so that threads do not change the result
 
 
 class Segmentation(NamedTuple):
@@ -342,64 +340,10 @@ class Subwords:
         nodes[nodes > len(self.index)] = -1  # a single character never seen
         return np.where(nodes >= 0, unpack_rows(self.index.arrays.rows[nodes]), np.int64(-1))
 
-    def fitted(
-        self,
-        words: Codes,
-        counts: npt.NDArray[np.float64],
-        rounds: int,
-        pool: Pool | None = None,
-        work: Workspace | None = None,
-    ) -> SubwordIndex:
-        """Fit the subword probabilities to words by EM; no round makes the words less probable.
-
-        A round counts how often every subword is expected as a piece of the words, over all their segmentations, and
-        turns these counts into the new probabilities. A subword without a probability stays without one; the others
-        keep at least the smallest float32.
-
-        After the last round, a piece at the start or end of words (`<pine`) also counts as the same piece inside words
-        (`pine`), where EM has seen too few examples of it: most compounds are not among the words.
-
-        Args:
-            words: The words.
-            counts: How often each word occurs.
-            rounds: The number of rounds.
-            pool: Where parts of the words are counted; by default on all cores. The result does not depend on it.
-            work: Where to keep what was counted.
-        """
-        if not rounds:
-            return self.index
-        pool, work = pool or Threads(), work or Workspace()
-        seen = self.index.probs > 0
-        index = self.index.pruned(seen)  # smaller, so faster; its subwords with a probability have the same order
-        places = cut(words.offsets.size - 1, EM_PARTS)
-        counts = work.keep("em.counts", counts)
-        for number in range(rounds):
-            subwords = Subwords(SubwordIndex(work.keep_all(f"em-{number}", index.arrays)), self.spelling)
-            _ = subwords._nodes  # unpacked before there are threads
-            count = partial(expected, subwords, words, counts, work)
-            sums = np.zeros(len(index) + 1)
-            for some in blocks(len(places), pool.size):  # only as many parts at a time, as each has a sum per node
-                for part in pool.map("fit-probabilities", count, places[some]):
-                    sums += part
-                    work.forget(part)
-            sums = np.where(index.probs > 0, np.maximum(sums, np.finfo(np.float64).tiny), 0)
-            work.forget(*subwords.index.arrays)
-            index = index.with_probs(probabilities(sums))
-        if self.spelling.boundaries:
-            sums += np.bincount(index.inner(), sums, minlength=sums.size)
-            index = index.with_probs(probabilities(sums))
-        probs = np.zeros(seen.size, np.float32)
-        probs[seen] = index.probs[index.probs > 0]
-        return self.index.with_probs(probs)
-
-
-def expected(
-    subwords: Subwords, words: Codes, counts: npt.NDArray[np.float64], work: Workspace, some: slice
-) -> npt.NDArray[np.float64]:
-    """Return how often each node is expected as a piece of some of the words."""
-    part = words.part(some.start, some.stop)
-    sums = expected_counts(subwords._nodes, subwords.spelling.unseen_char_prob, *part, counts[some])
-    return work.keep(f"em-{some.start}-{some.stop}", sums)
+    def expected_counts(self, words: Codes, counts: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Return how often each node of the index is expected as a piece of words."""
+        sums: npt.NDArray[np.float64] = expected_counts(self._nodes, self.spelling.unseen_char_prob, *words, counts)
+        return sums
 
 
 _last: dict[tuple[Any, ...], Subwords] = {}  # what a worker has received last
