@@ -74,7 +74,7 @@ clean:
 benchmarks/.venv/done: pyproject.toml benchmarks/requirements.txt
 	$(PYTHON) -m venv benchmarks/.venv
 	benchmarks/.venv/bin/python -m pip install --quiet --disable-pip-version-check \
-		--editable '.[eval]' --requirement benchmarks/requirements.txt
+		--editable . --requirement benchmarks/requirements.txt
 	touch $@
 
 .venv-audit/done: pyproject.toml

@@ -17,7 +17,7 @@ import numpy as np
 from measure import DATA
 
 import pbos
-from pbos.evaluation import datasets
+from experiments import datasets
 from pbos.words.arrays import unit_rows
 
 

@@ -14,7 +14,7 @@ import measure
 from measure import CACHE, DATA
 
 import pbos
-from pbos.evaluation import datasets
+from experiments import datasets
 from pbos.evaluation.words import heldout, similarity
 
 N_UNSEEN = 20_000

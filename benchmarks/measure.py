@@ -11,7 +11,9 @@ import time
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-DATA = Path(os.environ.get("PBOS_DATA") or Path(__file__).resolve().parents[2] / "shared" / "data")
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.append(str(ROOT))  # `experiments` is no installed package
+DATA = Path(os.environ.get("PBOS_DATA") or ROOT.parent / "shared" / "data")
 CACHE = Path(__file__).resolve().parent / ".cache"
 ROUNDS = 5
 HEADER = "| question | ours | peer | ratio | target | quality, ours / peer |\n|---|---|---|---|---|---|"

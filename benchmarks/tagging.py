@@ -1,4 +1,4 @@
-"""Compare `pbos.evaluation.tagging` with scikit-learn on full treebanks: accuracy and time.
+"""Compare `experiments.tagging` with scikit-learn on full treebanks: accuracy and time.
 
     python benchmarks/tagging.py [--ours] [language ...]        (default: en sv; --ours skips scikit-learn)
 
@@ -14,8 +14,8 @@ import numpy as np
 from measure import DATA
 
 import pbos
-from pbos.evaluation import datasets
-from pbos.evaluation.tagging import Windows, contexts, flatten, tagging, vector_table
+from experiments import datasets
+from experiments.tagging import Windows, contexts, flatten, tagging, vector_table
 
 
 def main(languages: list[str], with_sklearn: bool) -> None:

@@ -10,10 +10,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from experiments import real_data
+from experiments import datasets, real_data
 from pbos.errors import InputError
-from pbos.evaluation import datasets
-from pbos.evaluation.datasets import Pair
+from pbos.evaluation.datasets import Pair, read_pairs
 from pbos.tables.counts import WordCounts
 from pbos.tables.word_vectors import WordVectors
 
@@ -73,9 +72,9 @@ def is_plain(word: str) -> bool:
 
 
 def pairs(name: str, data: Path) -> list[Pair]:
-    """Return a similarity set, by the names of `pbos eval data` or of PAIRS."""
+    """Return a similarity set, by the names of `experiments.datasets` or of PAIRS."""
     if name in PAIRS:
-        return datasets.read_pairs(published("similarity") / PAIRS[name])
+        return read_pairs(published("similarity") / PAIRS[name])
     return datasets.pairs(name, data)
 
 

@@ -32,13 +32,14 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from experiments import corpora
+from experiments import corpora, datasets
 from experiments import data as files
+from experiments.tagging import tagging
 from experiments.tasks import Cosines, mean_gap
 from pbos.errors import InputError
-from pbos.evaluation import datasets, words
+from pbos.evaluation import words
+from pbos.evaluation.datasets import Pair, read_pairs
 from pbos.evaluation.results import MIN_ITEMS, Embedder, Score, bootstrap
-from pbos.evaluation.tagging import tagging
 from pbos.files.atomic import write_whole
 from pbos.files.paths import open_bytes
 from pbos.tables.published import say
@@ -288,11 +289,11 @@ class Tasks:
     def __init__(self, text: Text, data: Path, folder: Path) -> None:
         language = text.language
         self.text = text
-        self.pairs: dict[str, list[datasets.Pair]] = {}
+        self.pairs: dict[str, list[Pair]] = {}
         if language == "en":
             self.pairs = {name: files.pairs(name, data) for name in files.ENGLISH}
             if (folder / "simverb.txt").exists():  # SimVerb-3500 has no fixed address
-                self.pairs["SimVerb"] = datasets.read_pairs(folder / "simverb.txt")
+                self.pairs["SimVerb"] = read_pairs(folder / "simverb.txt")
         elif language in datasets.MULTILINGUAL:
             self.pairs = {name: datasets.pairs(f"{name}-{language}", data) for name in ("WS353", "SimLex999")}
         self.treebank: list[list[datasets.Sentence]] = []
@@ -343,7 +344,7 @@ class Tasks:
         return bootstrap(lambda drawn: {"": float(gains[drawn].mean())}, len(gains))[""]
 
 
-def cosines_of(model: Embedder, pairs: Sequence[datasets.Pair]) -> Cosines:
+def cosines_of(model: Embedder, pairs: Sequence[Pair]) -> Cosines:
     """Compare a model's vectors of pairs."""
     return Cosines.of(words.similarity(model, pairs, keep_cosines=True, repeats=2))
 

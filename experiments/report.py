@@ -11,10 +11,10 @@ import matplotlib
 from matplotlib import pyplot
 
 from experiments import data
+from experiments.datasets import MULTILINGUAL, MULTILINGUAL_KINDS
 from experiments.reproduce import ABLATION, HELDOUT, LANGUAGES, PUBLISHED, SIMILARITY, Runner
 from experiments.rows import Row, read_rows
 from experiments.tasks import GROUPS, Cosines, mean_gap
-from pbos.evaluation.datasets import MULTILINGUAL, MULTILINGUAL_KINDS
 from pbos.evaluation.results import Result, Score
 from pbos.evaluation.words import difference
 from pbos.files.atomic import write_whole

@@ -17,14 +17,16 @@ import numpy as np
 
 import pbos
 from experiments import data as files
-from experiments import tasks
+from experiments import datasets, tasks
+from experiments.affixes import affix
 from experiments.baselines import FastText, NearestSpelling
 from experiments.hashing import train_hashed
 from experiments.rows import Row
+from experiments.tagging import tagging
 from pbos.errors import InputError
-from pbos.evaluation import datasets, words
+from pbos.evaluation import words
+from pbos.evaluation.datasets import Pair
 from pbos.evaluation.results import MIN_ITEMS, Embedder, Result, Score
-from pbos.evaluation.tagging import tagging
 from pbos.files.atomic import write_whole
 from pbos.model import Model
 from pbos.settings import PRESETS
@@ -53,6 +55,7 @@ HIDDEN = 5000
 HIDDEN_PUBLISHED = 4000
 NEURAL = ("cnn", "bilstm", "transformer")
 ELSEWHERE = Path(__file__).parent / ".cache"  # what was trained on another machine: folders neural and kvq
+TASKS = ("affixes.py", "data.py", "datasets.py", "tagging.py", "tasks.py")  # what all results depend on
 
 
 class Runner:
@@ -152,7 +155,7 @@ class Runner:
     def affix(self, row: Row) -> list[Result]:
         """Affix prediction, by weights or at random."""
         gold = datasets.read_affixes(self.data)
-        return [tasks.affix_random(gold) if row.model == "random" else words.affix(self.segmenter(row), gold)]
+        return [tasks.affix_random(gold) if row.model == "random" else affix(self.segmenter(row), gold)]
 
     def similarity(self, row: Row) -> list[Result]:
         """The four English benchmarks."""
@@ -235,7 +238,7 @@ class Runner:
         found = [words.similarity(model, pairs, name, keep_cosines=True) for name, pairs in benchmarks.items()]
         return [tasks.hidden_words(model, split, row.targets), *found]
 
-    def unseen_split(self, row: Row) -> tuple[dict[str, list[datasets.Pair]], tasks.Split]:
+    def unseen_split(self, row: Row) -> tuple[dict[str, list[Pair]], tasks.Split]:
         """Return the English benchmarks, and a row's vectors without their words and with some others hidden."""
         benchmarks = {name: files.pairs(name, self.data) for name in files.ENGLISH}
         given = self.vectors(row, row.targets)
@@ -379,7 +382,7 @@ def kvq_name(row: Row, targets: str) -> str:
     return f"{targets}-{row.limit}.npz" if row.limit else f"{targets}.npz"
 
 
-def words_of(benchmarks: Iterable[list[datasets.Pair]]) -> set[str]:
+def words_of(benchmarks: Iterable[list[Pair]]) -> set[str]:
     """Return all words of some benchmarks, in lower case."""
     return {word.lower() for pairs in benchmarks for pair in pairs for word in pair[:2]}
 
@@ -391,7 +394,7 @@ def code_of(model: str) -> str:
     For the models that are not ours, this is the code that scores them, and their own.
     """
     ours = Path(pbos.__file__).parent
-    sources = [Path(__file__).parent / name for name in ("tasks.py", "data.py")]
+    sources = [Path(__file__).parent / name for name in TASKS]
     if model in (*PRESETS, "segmenter"):
         skipped = ("adapters", "cli", "server")
         sources += [file for file in ours.rglob("*.py") if file.relative_to(ours).parts[0] not in skipped]

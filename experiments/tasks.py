@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from experiments.affixes import affix_questions, macro
+from experiments.datasets import AffixRow
 from pbos.errors import InputError
-from pbos.evaluation.datasets import AffixRow
 from pbos.evaluation.results import Embedder, Result, Score, bootstrap
-from pbos.evaluation.words import affix_questions, hidden_rows, macro, spearman
+from pbos.evaluation.words import hidden_rows, spearman
 from pbos.model import Model
 from pbos.segmenter import Segmenter
 from pbos.tables.word_vectors import WordVectors

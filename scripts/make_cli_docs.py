@@ -18,7 +18,7 @@ TARGET = Path(__file__).parents[1] / "docs" / "cli.md"
 
 
 def commands(group: Any, path: str = "") -> Iterator[str]:
-    """Yield the names of all commands, such as "eval data"; the program itself is ""."""
+    """Yield the names of all commands, such as "eval similarity"; the program itself is ""."""
     yield path
     for name, command in getattr(group, "commands", {}).items():
         yield from commands(command, f"{path} {name}".strip())

@@ -33,7 +33,6 @@ NEEDS = {  # the tier `adapters`: files, or folders, and the modules without whi
     "src/pbos/adapters/spacy.py": "spacy",
     "src/pbos/adapters/torch.py": "torch",
     "src/pbos/jobs/cluster.py": "distributed",
-    "src/pbos/evaluation": "scipy sklearn",
     "src/pbos/files/hub.py": "huggingface_hub",
     "src/pbos/files/remote.py": "fsspec",
     "src/pbos/server": "fastapi uvicorn",
@@ -47,7 +46,8 @@ NEEDS = {  # the tier `adapters`: files, or folders, and the modules without whi
     "tests/test_docs.py": "distributed fastapi fsspec gensim hatchling pandas polars pyarrow scipy "
     "sentence_transformers sklearn spacy torch wordfreq",
     "tests/corpus/test_embed_files.py": "distributed duckdb pandas polars pyarrow",
-    "tests/evaluation/test_words_evaluation.py": "scipy sklearn",
+    "tests/evaluation/test_words_evaluation.py": "scipy",
+    "tests/experiments/test_affixes.py": "sklearn",
     "tests/test_examples.py": "sentence_transformers spacy tokenizers torch transformers",
     "tests/adapters/test_gensim.py": "gensim scipy",
     "tests/training/test_gpu.py": "torch",
@@ -66,7 +66,7 @@ NEEDS = {  # the tier `adapters`: files, or folders, and the modules without whi
     "tests/adapters/test_sklearn.py": "pandas polars pyarrow sklearn",
     "tests/adapters/test_spacy.py": "hatchling spacy",
     "tests/adapters/test_spark_ray.py": "pyarrow pyspark ray",
-    "tests/evaluation/test_tagging.py": "scipy sklearn",
+    "tests/experiments/test_tagging.py": "scipy sklearn",
     "tests/adapters/test_torch.py": "torch",
     "tests/experiments/test_trust.py": "matplotlib rapidfuzz scipy sklearn torch",
 }

@@ -56,7 +56,7 @@ JOBS = {  # name: (output, command); NEW is a or b
     "complete": ("out.vec.gz", "complete IN/NEW.vec IN/words -m IN/NEW -o out.vec.gz"),
     "convert": ("out", "convert IN/NEW.vec out"),
 }
-PRINTING = ("embed", "segment -n 3", "explain", "neighbors", "info", "eval data", "--help")
+PRINTING = ("embed", "segment -n 3", "explain", "neighbors", "info", "--help")
 INTERRUPTED = "pbos: interrupted; nothing was left half-written"
 STRIDE = 997  # a prime: going on in such steps, every operation comes once, and early and late ones in turn
 MOUNTED = 4 << 20  # bytes of a small disk

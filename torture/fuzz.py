@@ -329,34 +329,15 @@ def cooccurrence_seeds() -> list[bytes]:
 
 
 def read_evaluation(data: bytes) -> object:
-    """Read the sets that models are evaluated on."""
-    from pbos.errors import FormatError
-    from pbos.evaluation import datasets
+    """Read a benchmark of word similarity."""
+    from pbos.evaluation.datasets import read_pairs
 
-    path = file_with(data, "pairs.txt")
-    for name in ("affix", "morphemes"):
-        path.with_name(datasets.get(name).paths[0]).write_bytes(data)
-    for read, place in (
-        (datasets.read_pairs, path),
-        (datasets.read_affixes, path.parent),
-        (datasets.read_morphemes, path.parent),
-        (datasets.read_sentences, path),
-    ):
-        try:
-            read(place)
-        except FormatError:
-            continue
-    return None
+    return read_pairs(file_with(data, "pairs.txt"))
 
 
 def evaluation_seeds() -> list[bytes]:
-    """Return such sets."""
-    return [
-        b"word1\tword2\tscore\nhigh\tlow\t3.5\n",
-        b"affix\tstem\tpos\tderived\n-er\thigh\tADJ\thigher\n",
-        b"using\tus:use_V ing:+PCP1\n",
-        b"# text\n1\tThe\tthe\tDET\t_\t_\t_\t_\t_\t_\n\nhigh\tADJ\n",
-    ]
+    """Return such files."""
+    return [b"word1\tword2\tscore\nhigh\tlow\t3.5\n", b"high,low,3.5\nlow,lower,9\n", b"high low N 3.5\n"]
 
 
 PATHS = ("/embed", "/segment", "/similarity", "/map", "/confidence", "/weights")

@@ -20,8 +20,8 @@ import peers
 from measure import Row, one_core, race
 
 import pbos
-from pbos.evaluation import datasets
-from pbos.evaluation.words import affix
+from experiments.affixes import affix
+from experiments.datasets import read_affixes
 
 N_BEST = 5
 SAMPLED_WORDS, SAMPLES = 2_000, 10
@@ -101,4 +101,4 @@ def affix_f1(segment) -> float:
         return list(sums.items())
 
     segmenter = SimpleNamespace(weights=weights, spelling=SimpleNamespace(boundaries=False))
-    return 100 * affix(segmenter, datasets.read_affixes(inputs.DATA), repeats=1).scores["f1"].value
+    return 100 * affix(segmenter, read_affixes(inputs.DATA), repeats=1).scores["f1"].value

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import gzip
 import io
 import os
 import tempfile
@@ -18,7 +19,8 @@ from spacy.vectors import Vectors
 from spacy.vocab import Vocab
 
 import pbos
-from pbos.evaluation.datasets import Sentence, sentences
+
+Sentence = list[tuple[str, str]]  # words and their tags
 
 HERE = Path(__file__).resolve().parent
 DATA = Path(os.environ.get("PBOS_DATA") or HERE.parents[2] / "shared" / "data")
@@ -43,7 +45,7 @@ def main() -> None:
     options = parser.parse_args()
 
     words = pbos.WordVectors.read(options.data / "vectors" / options.vectors)
-    parts = {part: sentences(options.language, part, options.data) for part in ("train", "dev", "test")}
+    parts = {part: read_sentences(options.data, options.language, part) for part in ("train", "dev", "test")}
     parts["train"] = parts["train"][: options.sentences]
     known = {word.lower() for sentence in parts["train"] for word, _ in sentence}.union(map(str.lower, words.words))
     n_words = {part: sum(map(len, content)) for part, content in parts.items()}
@@ -63,6 +65,13 @@ def main() -> None:
             print(f"| {row} | {shown} | {seconds / options.seeds:.0f} s |", flush=True)
     n_unseen = sum(word.lower() not in known for sentence in parts["test"] for word, _ in sentence)
     print(f"{n_unseen:,} of {n_words['test']:,} words are unseen")
+
+
+def read_sentences(data: Path, language: str, part: str) -> list[Sentence]:
+    """Read a part of a treebank: a word, a tab and its tag per line, and a blank line after each sentence."""
+    text = gzip.decompress((data / "ud-pos" / f"{language}.{part}.tsv.gz").read_bytes()).decode()
+    blocks = (block.splitlines() for block in text.strip().split("\n\n"))
+    return [[(word, tag) for word, tag in (line.split("\t") for line in block)] for block in blocks]
 
 
 def write_inputs(folder: Path, language: str, parts: dict[str, list[Sentence]], words: pbos.WordVectors) -> None:

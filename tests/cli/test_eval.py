@@ -35,29 +35,15 @@ def test_own_vectors_alone(run, pairs, tmp_path):
     assert json.loads(out)["details"]["missing_pairs"] == 2
 
 
-def test_benchmarks(run, shared_data):
-    code, out, _ = run("eval", "similarity", "--data", shared_data, "--json")
+def test_published_benchmarks(run, shared_data):
+    files = [shared_data / "similarity" / name for name in ("wordsim353.tab", "simlex999.txt")]
+    code, out, _ = run("eval", "similarity", *files, "--json")
     assert code == 0
     found = {item["dataset"]: item["scores"]["spearman"]["value"] for item in map(json.loads, out.splitlines())}
-    assert list(found) == ["WS353", "RareWord", "Card-660", "SimLex999"]
+    assert list(found) == ["wordsim353.tab", "simlex999.txt"]
     import similarity
 
-    assert found["WS353"] == pytest.approx(similarity.score(pbos.load(), shared_data / "similarity/wordsim353.tab"))
-
-
-def test_named_sets(run, shared_data):
-    code, out, _ = run("eval", "similarity", "ws353-DE", "SimLex999-de", "--data", shared_data)
-    assert code == 0
-    assert [line.split("\t")[0] for line in out.splitlines()][::2] == ["WS353-de", "SimLex999-de"]
-
-
-def test_affix_and_tagging(run, shared_data):
-    counts = shared_data / "unigram_freq.csv"
-    _, out, _ = run("eval", "affix", "-c", counts, "--data", shared_data)
-    assert [line.split("\t")[2] for line in out.splitlines()] == ["0.861", "0.874", "0.829"]
-    code, out, _ = run("eval", "tagging", "kk", "--data", shared_data, "--json")
-    assert code == 0
-    assert 0.3 < json.loads(out)["scores"]["accuracy"]["value"] < 1
+    assert found["wordsim353.tab"] == pytest.approx(similarity.score(pbos.load(), files[0]))
 
 
 def test_heldout(run, small_vectors, tmp_path):
@@ -67,28 +53,15 @@ def test_heldout(run, small_vectors, tmp_path):
     assert json.loads(out)["details"]["hidden"] == 100
 
 
-def test_data_is_listed(run, shared_data, tmp_path):
-    _, out, _ = run("eval", "data", "--data", shared_data, "--json")
-    entries = [json.loads(line) for line in out.splitlines()]
-    assert all(entry["license"] and entry["page"].startswith("http") for entry in entries)
-    assert all(entry["path"] for entry in entries if entry["name"] != "morphemes")
-    (tmp_path / "empty").mkdir()
-    _, out, _ = run("eval", "data", "--data", "empty")
-    assert "\tmissing\t" in out
-
-
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
         ("eval similarity nowhere.tsv", "no such file or directory: nowhere.tsv"),
-        ("eval similarity affix", "affix is not a similarity data set"),
+        ("eval similarity WS353", "no such file or directory: WS353"),
         ("eval similarity bad.tsv", "bad.tsv, line 2"),
-        ("eval tagging en", "ud-en is missing"),
     ],
 )
-def test_bad_input(run, tmp_path, arguments, sentence, monkeypatch):
-    monkeypatch.delenv("PBOS_DATA", raising=False)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+def test_bad_input(run, tmp_path, arguments, sentence):
     (tmp_path / "bad.tsv").write_text("a\tb\t1\na\tb\n")
     code, out, err = run(*arguments.split())
     assert (code, out) == (2, "")

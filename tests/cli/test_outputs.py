@@ -517,9 +517,6 @@ def test_no_message_echoes_a_long_string(run, model, tmp_path):
         ("eval similarity no.tsv -m m", "no such file or directory: no.tsv"),
         ("eval similarity m -m m", "is a directory: m"),
         ("eval similarity picture -m m", "picture is not UTF-8 text, but UTF-16 or binary"),
-        ("eval data --data words.txt", "the data folder words.txt is a file"),
-        ("eval data --data s3://bucket/data", "s3://bucket/data: this has to be a path on this machine, not a URL"),
-        ("eval tagging m -m m", "language 'm'"),
     ],
 )
 def test_a_file_of_another_kind_is_named(run, model, tmp_path, arguments, sentence):
@@ -721,7 +718,6 @@ COMMANDS_WITH_WORDS = [
     "convert X.vec X.npz",
     "eval similarity X.tsv -m evil",
     "eval similarity X",
-    "eval data --data X",
     "get X",
     "train X -o y",
     "embed -m X high",

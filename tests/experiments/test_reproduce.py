@@ -3,14 +3,13 @@
 import pytest
 
 import pbos
-from experiments import reproduce, tasks
+from experiments import datasets, reproduce, tasks
 from experiments.__main__ import main
 from experiments.hashing import train_hashed
 from experiments.report import write_report
 from experiments.reproduce import LANGUAGES, Runner
 from experiments.rows import TABLES, Row, read_rows
 from pbos import InputError
-from pbos.evaluation import datasets
 
 
 def small(**changes):

@@ -38,8 +38,8 @@ def test_quality_of_english(shared_data):
 
 def test_quality_of_russian(shared_data):
     """Spearman x 100; the committed model has 50.3 and 25.9."""
-    pytest.importorskip("scipy")
-    from pbos.evaluation import datasets, words
+    from experiments import datasets
+    from pbos.evaluation import words
 
     model = pbos.load("russian")
     found = {

@@ -126,15 +126,8 @@ COMMANDS: tuple[Callable[..., None], ...] = (
     compiling.compile,
     serve.serve,
 )
-MEASURES: tuple[Callable[..., None], ...] = (
-    evaluation.data,
-    evaluation.similarity,
-    evaluation.affix,
-    evaluation.morphemes,
-    evaluation.tagging,
-    evaluation.heldout,
-)
-measure = typer.Typer(help="Evaluate models on the paper's tasks, or on your own data.", no_args_is_help=True)
+MEASURES: tuple[Callable[..., None], ...] = (evaluation.similarity, evaluation.heldout)
+measure = typer.Typer(help="Evaluate models on your data.", no_args_is_help=True)
 for group, commands in ((app, COMMANDS), (measure, MEASURES)):
     for command in commands:
         sentence = re.split(r"(?<=\.)\s", command.__doc__ or "", maxsplit=1)[0]  # a whole one, which typer would cut

@@ -18,16 +18,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from scipy.optimize import minimize
+from scipy.sparse import csr_matrix
+from threadpoolctl import threadpool_limits
 
-from pbos.errors import InputError, MissingExtraError, warn
+from pbos.errors import InputError, warn
 from pbos.evaluation.results import Embedder, Result, Score, bootstrap
-
-try:
-    from scipy.optimize import minimize
-    from scipy.sparse import csr_matrix
-    from threadpoolctl import threadpool_limits  # installed with scikit-learn
-except ImportError:
-    raise MissingExtraError("tagging", "eval") from None
 
 Sentence = Sequence[tuple[str, str]]  # words with their tags
 Floats = npt.NDArray[np.floating[Any]]

@@ -1,16 +1,13 @@
 """The tagger against dense features in plain NumPy, finite differences and scikit-learn."""
 
 import gzip
-import subprocess
-import sys
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from pbos import InputError, WordVectors
-from pbos.evaluation.tagging import (
+from experiments.tagging import (
     Windows,
     accuracies,
     contexts,
@@ -20,6 +17,7 @@ from pbos.evaluation.tagging import (
     tagging,
     vector_table,
 )
+from pbos import InputError, WordVectors
 
 
 class Table:
@@ -295,9 +293,3 @@ def test_bad_settings_and_vectors_are_rejected():
     broken[7, 2] = np.nan
     with pytest.raises(InputError, match="'w7' contains NaN"):
         tagging(model, sentences, sentences, language="xx")
-
-
-def test_without_scipy_the_error_names_the_extra():
-    code = "import sys; sys.modules['scipy.optimize'] = None; import pbos.evaluation.tagging"
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert 'pip install "pbos[eval]"' in found.stderr
