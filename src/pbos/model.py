@@ -29,7 +29,16 @@ from pbos.words.layout import load_model_folder
 from pbos.words.nearest import ROUNDING, nearest, products, rounded
 from pbos.words.readonly import owned, read_only
 from pbos.words.subwords import Subwords
-from pbos.words.text import BYTES, MissingWord, PackedStrings, as_words, encode, is_missing, normalize, pack_strings
+from pbos.words.text import (
+    BYTES,
+    MissingWord,
+    PackedStrings,
+    as_words,
+    encode,
+    first_of_equal,
+    is_missing,
+    pack_strings,
+)
 from pbos.words.vectors import SubwordVectors
 
 DATA = Path(__file__).parent / "data"
@@ -181,6 +190,15 @@ class Model(Segmenter):
             raise InputError(f'{error}, or use missing="zeros"') from None
         found[blank] = 0
         return float(found[0]) if one else found
+
+    def _embed_with_confidence(
+        self, words: list[str], threads: int | None = None
+    ) -> tuple[FloatMatrix, npt.NDArray[np.float32] | None]:
+        """Return the vectors of words, which are read once, and their confidences; None if the model has none."""
+        if self._confidence is None:
+            return self.embed(words, threads=threads), None
+        out = np.empty((len(words), self.dims), np.float32)
+        return out, self.subwords.confidence(words, self.subword_vectors, self._confidence, threads, out)
 
     @overload
     def similarity(self, first: str, second: str) -> float: ...  # type: ignore[overload-overlap]
@@ -391,13 +409,9 @@ class Model(Segmenter):
         given = WordVectors.of(vectors)
         if given.dims != self.dims:
             raise InputError(f"the vectors have {given.dims} dimensions, but the model has {self.dims}")
-        words = normalize(given.words, self.spelling.normalization)
-        first: dict[str, int] = {}
-        for row, word in enumerate(words):
-            first.setdefault(word, row)
-        whole = len(first) == len(words)
-        matrix = owned(given.vectors) if whole else given.vectors[list(first.values())]
-        packed = pack_strings(list(first))
+        words, rows = first_of_equal(given.words, self.spelling.normalization)
+        matrix = owned(given.vectors) if len(words) == len(given.words) else given.vectors[rows]
+        packed = pack_strings(words)
         return Model(self.index, self.spelling, self.subword_vectors, packed, matrix, self.info, self._confidence)
 
     # -- smaller models ------------------------------------------------------------------------------------------------

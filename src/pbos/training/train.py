@@ -42,7 +42,7 @@ from pbos.words.confidence import Confidence
 from pbos.words.index import SubwordIndex
 from pbos.words.readonly import locked, owned, read_only
 from pbos.words.subwords import Subwords
-from pbos.words.text import Codes, encode, normalize, pack_strings
+from pbos.words.text import Codes, encode, first_of_equal, pack_strings
 from pbos.words.variants import resolved
 from pbos.words.vectors import SubwordVectors
 
@@ -383,14 +383,11 @@ def read_vectors(vectors: Any, limit: int | None, progress: bool | None, scratch
 
 def unique_words(given: WordVectors, recipe: Preset) -> tuple[list[str], npt.NDArray[np.int64]]:
     """Normalize the words; of words that become equal, keep the first. Returns them and their positions."""
-    words = normalize(given.words, recipe.normalization)
-    first: dict[str, int] = {}
-    for row, word in enumerate(words):
-        first.setdefault(word, row)
-    if dropped := len(words) - len(first):
+    words, rows = first_of_equal(given.words, recipe.normalization)
+    if dropped := len(given.words) - len(words):
         what = f"an earlier one after {recipe.normalization} normalization and"
         warn(f"1 word equals {what} is dropped" if dropped == 1 else f"{dropped} words equal {what} are dropped")
-    return list(first), np.fromiter(first.values(), np.int64, len(first))
+    return words, rows
 
 
 def warn_if_unrelated(table: WordCounts, words: list[str]) -> None:

@@ -116,7 +116,12 @@ class Subwords:
         self._weighing = spelling.unseen_char_prob, kind, spelling.start_weight, spelling.end_weight
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return received, (self.index, self.spelling, self._lengths, self._packed_words)  # without the unpacked index
+        return unpickle_subwords, (
+            self.index,
+            self.spelling,
+            self._lengths,
+            self._packed_words,
+        )  # without the unpacked index
 
     @cached_property
     def _nodes(self) -> Nodes:
@@ -191,16 +196,16 @@ class Subwords:
     def embed(self, words: list[str], vectors: SubwordVectors, out: FloatMatrix, threads: int | None = None) -> None:
         """Write the vectors of words into out, (n_words, dims); a word that is repeated is embedded once per chunk."""
         if len(words) == 1 and threads is None:
-            return self._embed_distinct(words, 0, vectors, out)
+            return self._embed_read(self._reader.read(words), 0, vectors, out)
 
         def embed_chunk(chunk: slice) -> None:
             some, place = words[chunk], out[chunk]
             distinct = list(dict.fromkeys(some))
             if 2 * len(distinct) > len(some):
-                return self._embed_distinct(some, chunk.start, vectors, place)
+                return self._embed_read(self._reader.read(some), chunk.start, vectors, place)
             composed = np.empty((len(distinct), out.shape[1]), np.float32)
             try:
-                self._embed_distinct(distinct, 0, vectors, composed)
+                self._embed_read(self._reader.read(distinct), 0, vectors, composed)
             except InputError:
                 encode(some, self.spelling, chunk.start)  # raises with the position among all words
                 raise
@@ -210,19 +215,29 @@ class Subwords:
         _ = self._weight_nodes  # unpacked before there are threads
         map_chunks(embed_chunk, len(words), threads)
 
-    def _embed_distinct(self, words: list[str], first: int, vectors: SubwordVectors, out: FloatMatrix) -> None:
-        codes = encode(self._reader.read(words), self.spelling, first)
+    def _embed_read(self, words: list[str], first: int, vectors: SubwordVectors, out: FloatMatrix) -> None:
+        codes = encode(words, self.spelling, first)
         embed_words(self._weight_nodes, self._weighing, *codes, *vectors.kernel_arguments, out)
 
     def confidence(
-        self, words: list[str], vectors: SubwordVectors, confidence: Confidence, threads: int | None = None
+        self,
+        words: list[str],
+        vectors: SubwordVectors,
+        confidence: Confidence,
+        threads: int | None = None,
+        embedded: FloatMatrix | None = None,
     ) -> npt.NDArray[np.float32]:
-        """Return the confidence of words: 1 for training words, 0 without subwords."""
+        """Return the confidence of words: 1 for training words, 0 without subwords.
+
+        Their vectors are written into `embedded`, if it is given.
+        """
         known, form = self.word_rows, self.spelling.normalization
         found = np.empty(len(words), np.float32)
 
         def write_chunk(chunk: slice) -> None:
             some, out = self.read(words[chunk]), found[chunk]
+            if embedded is not None:
+                self._embed_read(some, chunk.start, vectors, embedded[chunk])
             features = self.features(some, vectors, confidence, chunk.start)
             out[:] = confidence.predict(features)
             out[features[:, -2] == 0] = 0  # no subwords
@@ -346,22 +361,25 @@ class Subwords:
         return sums
 
 
-_last: dict[tuple[Any, ...], Subwords] = {}  # what a worker has received last
+_last_unpickled: dict[tuple[Any, ...], Subwords] = {}
 
 
-def received(*parts: Any) -> Subwords:
+def unpickle_subwords(*parts: Any) -> Subwords:
     """Return unpickled subwords; the last ones, with their index unpacked, if they come from the same files."""
     index, spelling = parts[:2]
     paths = [array.path for array in index.arrays if isinstance(array, Mapped) and array.path is not None]
     if len(paths) < len(index.arrays):
         return Subwords(*parts)
     key = spelling, *((path, Path(path).stat().st_mtime_ns) for path in paths)
-    found = _last.get(key)
+    found = _last_unpickled.get(key)
     if found is None:
         found = Subwords(*parts)
-        _last.clear()
-        _last[key] = found
+        _last_unpickled.clear()
+        _last_unpickled[key] = found
     return found
+
+
+received = unpickle_subwords  # its name in pickles of version 0.1
 
 
 def map_chunks(function: Callable[[slice], Result], n_words: int, threads: int | None) -> list[Result]:

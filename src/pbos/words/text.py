@@ -122,6 +122,18 @@ def normalize(words: list[str], form: str) -> list[str]:
     return list(map(NORMALIZERS[form], words))
 
 
+def first_of_equal(words: list[str], form: str) -> tuple[list[str], npt.NDArray[np.int64]]:
+    """Return words in one Unicode form, of equal ones only the first, and their positions.
+
+    >>> first_of_equal(["low", "High", "LOW"], "lower")
+    (['low', 'high'], array([0, 1]))
+    """
+    words = normalize(words, form)
+    first = dict(zip(reversed(words), reversed(range(len(words))), strict=True))
+    positions = np.sort(np.fromiter(first.values(), np.int64, len(first)))
+    return [words[at] for at in positions.tolist()], positions
+
+
 class Translation(dict[int, str]):
     """A table for str.translate: what a function makes of each character, computed when it is first needed."""
 
