@@ -6,7 +6,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any, TypeVar
 
@@ -42,12 +42,42 @@ def thread_count(threads: int | None) -> int:
     return whole_number("threads", threads, 1)
 
 
-def one_blas_thread() -> AbstractContextManager[Any]:
-    """Let NumPy's linear algebra (BLAS) use one thread, so that its results do not depend on the number of cores."""
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Let NumPy's linear algebra (BLAS) use one thread, so that its results do not depend on the number of cores.
+
+    The limit is the process's. Blocks on several threads may overlap: it ends with the last of them.
+    """
     from threadpoolctl import threadpool_limits
 
-    limits: AbstractContextManager[Any] = threadpool_limits(limits=1, user_api="blas")
-    return limits
+    global _n_limited, _limit
+    with _limiting:
+        if _n_limited == 0:
+            release_blas()
+            _limit = threadpool_limits(limits=1, user_api="blas")
+        _n_limited += 1
+    try:
+        yield
+    finally:
+        with _limiting:
+            _n_limited -= 1
+            if _n_limited == 0:
+                release_blas()
+                _limit.restore_original_limits()
+                release_blas()
+
+
+def release_blas() -> None:
+    """Let any thread set the limit: newer versions of threadpoolctl ignore all but the thread that was first."""
+    import threadpoolctl
+
+    controller: Any = getattr(threadpoolctl, "OpenBLASController", None)
+    if hasattr(controller, "clear_controlling_thread"):
+        controller.clear_controlling_thread(force=True)
+
+
+_limiting, _n_limited = threading.Lock(), 0
+_limit: Any = None  # what the last of the blocks restores
 
 
 def in_threads(function: Callable[[Item], Result], items: Iterable[Item], threads: int | None) -> list[Result]:
