@@ -17,6 +17,7 @@ Weighting = Literal["posterior", "uniform", "both"]
 Solver = Literal["ridge", "sgd"]
 DType = Literal["float32", "float16", "int8"]
 Missing = Literal["error", "zeros"]
+FORMS: tuple[str, ...] = get_args(Normalization)[:-1]  # all but auto
 DTYPES: tuple[str, ...] = get_args(DType)
 MISSING: tuple[str, ...] = get_args(Missing)
 INCLUDED = ("english", "russian")  # models that come with pbos

@@ -17,10 +17,10 @@ import numpy.typing as npt
 from pbos.errors import FormatError, InputError, MissingExtraError, warn
 from pbos.files.atomic import write_whole
 from pbos.files.paths import Line, PathLike, exists, is_remote, local, plain_suffix, read_lines
-from pbos.settings import check_choice
+from pbos.settings import FORMS, check_choice
 from pbos.words.arrays import has_masked
 from pbos.words.readonly import ReadOnlyList
-from pbos.words.text import NORMALIZERS, as_words, normalize
+from pbos.words.text import as_words, normalize
 
 SAMPLE = 100  # lines inspected to detect the format
 MOST = 1e300  # what all counts may sum to, so that sums over the subwords of words are finite too
@@ -132,7 +132,7 @@ class WordCounts:
         >>> list(WordCounts(["High", "high"], [1, 2]).normalized("casefold"))
         [('high', 3.0)]
         """
-        check_choice("normalization", form, [*NORMALIZERS, "none"])
+        check_choice("normalization", form, FORMS)
         return WordCounts(normalize(self.words, form), self.counts)
 
     def of_words(self, words: list[str]) -> npt.NDArray[np.float64]:

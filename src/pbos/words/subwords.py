@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import weakref
 from collections.abc import Callable, Iterator
 from functools import cached_property
 from pathlib import Path
@@ -36,7 +35,7 @@ from pbos.words.arrays import FloatMatrix
 from pbos.words.index import SubwordIndex, unpack_rows
 from pbos.words.readonly import ReadOnlyDict, ReadOnlyList
 from pbos.words.text import LEFT, RIGHT, Codes, PackedStrings, encode, mark, normalize, unpack_strings
-from pbos.words.variants import Reader
+from pbos.words.variants import Alphabet, Reader, capitalized_words
 from pbos.words.vectors import SubwordVectors
 from pbos.words.weights import Weights, joined
 
@@ -150,14 +149,26 @@ class Subwords:
         return ReadOnlyDict({word: row for row, word in enumerate(self.words)})
 
     @cached_property
-    def _reader(self) -> Reader:
-        me = weakref.proxy(self)  # or the unpacked index would stay in memory until the garbage collector comes
-        log_total = lambda word: me._log_total(word)  # noqa: E731
-        return Reader(self.spelling, self.index.alphabet.tolist(), lambda: me.word_rows, log_total)
+    def _alphabet(self) -> Alphabet:
+        return Alphabet(map(chr, self.index.alphabet.tolist()), self.spelling.fallback)
+
+    @cached_property
+    def _capitalized(self) -> dict[str, str]:
+        """See `capitalized_words`; a model in lower case has none."""
+        in_lower_case = self.spelling.normalization in ("lower", "casefold")
+        return {} if in_lower_case else capitalized_words(self.words, self.word_rows)
 
     def read(self, words: list[str]) -> list[str]:
-        """Return words as the model knows them; see `Reader`."""
-        return self._reader.read(words)
+        """Return words as the model knows them, see `Reader`; plain words take next to no time."""
+        form = self.spelling.normalization
+        if self.spelling.fallback == "none":
+            return normalize(words, form)
+        words = normalize(words, "NFC" if form == "lower" else form)
+        find_odd, capitalized = self._alphabet.find_odd, self._capitalized
+        if find_odd("".join(words)):
+            reader = Reader(self.spelling, self._alphabet, self.word_rows, capitalized, self._log_total)
+            return [reader.read(word) if find_odd(word) else capitalized.get(word, word) for word in words]
+        return [capitalized.get(word, word) for word in words] if capitalized else words
 
     def _log_total(self, word: str) -> float:
         """Return the logarithm of the sum over all segmentations of a word that was read."""
@@ -196,16 +207,16 @@ class Subwords:
     def embed(self, words: list[str], vectors: SubwordVectors, out: FloatMatrix, threads: int | None = None) -> None:
         """Write the vectors of words into out, (n_words, dims); a word that is repeated is embedded once per chunk."""
         if len(words) == 1 and threads is None:
-            return self._embed_read(self._reader.read(words), 0, vectors, out)
+            return self._embed_read(self.read(words), 0, vectors, out)
 
         def embed_chunk(chunk: slice) -> None:
             some, place = words[chunk], out[chunk]
             distinct = list(dict.fromkeys(some))
             if 2 * len(distinct) > len(some):
-                return self._embed_read(self._reader.read(some), chunk.start, vectors, place)
+                return self._embed_read(self.read(some), chunk.start, vectors, place)
             composed = np.empty((len(distinct), out.shape[1]), np.float32)
             try:
-                self._embed_read(self._reader.read(distinct), 0, vectors, composed)
+                self._embed_read(self.read(distinct), 0, vectors, composed)
             except InputError:
                 encode(some, self.spelling, chunk.start)  # raises with the position among all words
                 raise

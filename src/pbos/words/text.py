@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import re
 import reprlib
 import unicodedata
 from collections.abc import Callable, Iterable
@@ -18,13 +19,7 @@ from pbos.settings import Spelling
 LEFT, RIGHT = BOUNDARIES = ("<", ">")
 """The marks around a word in models that use boundaries."""
 
-NORMALIZERS: dict[str, Callable[[str], str]] = {
-    "NFC": lambda word: unicodedata.normalize("NFC", word),
-    "NFKC": lambda word: unicodedata.normalize("NFKC", word),
-    "lower": lambda word: lower(word),
-    "casefold": lambda word: unicodedata.normalize("NFC", word.casefold()),
-}
-
+SURROGATE = re.compile("[\ud800-\udfff]")
 MOST_CHARACTERS = 2**31 - 2  # of a word, whose places kernels number with 32 bits
 
 BYTES = bytes, bytearray, memoryview
@@ -100,26 +95,26 @@ def is_missing(word: Any) -> bool:
 # Words as the index reads them ----------------------------------------------------------------------------------------
 
 
-def lower(word: str) -> str:
-    """Return a word in lower case, in NFC; unlike casefold, it keeps letters such as ß.
-
-    Python lowers İ to two characters, an i and a dot above; the Turkish letter is a plain i.
-
-    >>> lower("İstanbul"), lower("STRAẞE")
-    ('istanbul', 'straße')
-    """
-    return unicodedata.normalize("NFC", word.replace("İ", "i").lower())
-
-
 def normalize(words: list[str], form: str) -> list[str]:
-    """Bring words to one Unicode form.
+    """Bring words to one Unicode form: NFC or NFKC, in lower case or case-folded for "lower" and "casefold".
 
-    >>> normalize(["Straße"], "casefold")
-    ['strasse']
+    Python lowers İ to two characters, an i and a dot above; here it becomes a plain i.
+
+    >>> normalize(["Straße", "İstanbul"], "lower"), normalize(["Straße"], "casefold")
+    (['straße', 'istanbul'], ['strasse'])
     """
-    if form == "none" or (form in ("NFC", "NFKC") and "".join(words).isascii()):  # ASCII is in these forms already
+    if form == "lower":
+        words = [word.replace("İ", "i").lower() for word in words]
+    elif form == "casefold":
+        words = [word.casefold() for word in words]
+    if form == "none" or "".join(words).isascii():  # ASCII is in all forms already
         return words
-    return list(map(NORMALIZERS[form], words))
+    return [unicodedata.normalize("NFKC" if form == "NFKC" else "NFC", word) for word in words]
+
+
+def lower(word: str) -> str:
+    """Return one word as `normalize` lowers it."""
+    return normalize([word], "lower")[0]
 
 
 def first_of_equal(words: list[str], form: str) -> tuple[list[str], npt.NDArray[np.int64]]:
@@ -157,6 +152,13 @@ def separates(character: str) -> bool:
 INNER_MARKS = Translation(lambda character: f"{RIGHT}{character}{LEFT}" if separates(character) else character)
 
 
+def mark_inside(words: list[str], spelling: Spelling) -> list[str]:
+    """Write the marks of words around the separators inside them."""
+    if not spelling.inner_boundaries or "".join(words).isalnum():
+        return words
+    return [word if word.isalnum() else word.translate(INNER_MARKS) for word in words]
+
+
 def mark(words: list[str], spelling: Spelling) -> list[str]:
     """Write the boundary marks of words; `kernels.paths.count_letters` finds them again.
 
@@ -165,9 +167,7 @@ def mark(words: list[str], spelling: Spelling) -> list[str]:
     """
     if not spelling.boundaries:
         return words
-    if spelling.inner_boundaries and not "".join(words).isalnum():
-        words = [word if word.isalnum() else word.translate(INNER_MARKS) for word in words]
-    return [f"{LEFT}{word}{RIGHT}" for word in words]
+    return [f"{LEFT}{word}{RIGHT}" for word in mark_inside(words, spelling)]
 
 
 def encode(words: list[str], spelling: Spelling, first: int = 0) -> Codes:
@@ -183,18 +183,25 @@ def encode(words: list[str], spelling: Spelling, first: int = 0) -> Codes:
     """
     if "" in words:
         raise MissingWord(f"word {first + words.index('')} is an empty string; drop such words")
-    marked = mark(words, spelling)
+    inner, n_marks = mark_inside(words, spelling), 2 if spelling.boundaries else 0
+    text = f"{LEFT}{f'{RIGHT}{LEFT}'.join(inner)}{RIGHT}" if n_marks and inner else "".join(inner)
     try:
-        codes = np.frombuffer("".join(marked).encode("utf-32-le"), "<u4").astype(np.uint32, copy=False)
+        codes = np.frombuffer(text.encode("utf-32-le"), "<u4").astype(np.uint32, copy=False)
     except UnicodeEncodeError:
         raise surrogate_error(words, first) from None
-    if codes.size > MOST_CHARACTERS and (longest := max(map(len, marked))) > MOST_CHARACTERS:
+    if codes.size > MOST_CHARACTERS and (longest := n_marks + max(map(len, inner))) > MOST_CHARACTERS:
         raise InputError(f"a word of {longest:,} characters is too long; the limit is {MOST_CHARACTERS:,}")
     if len(words) == 1:
         return Codes(codes, offsets_of_one(codes.size))
-    offsets = np.zeros(len(words) + 1, np.int64)
-    np.cumsum(np.fromiter(map(len, marked), np.int64, len(words)), out=offsets[1:])
-    return Codes(codes, offsets)
+    return Codes(codes, offsets_of(inner, n_marks))
+
+
+def offsets_of(strings: list[Any], more: int = 0) -> npt.NDArray[np.int64]:
+    """Return where each of many strings, each longer by `more`, starts and ends when they are joined."""
+    offsets = np.zeros(len(strings) + 1, np.int64)
+    lengths = np.fromiter(map(len, strings), np.int64, len(strings))
+    np.cumsum(lengths + more, out=offsets[1:])
+    return offsets
 
 
 @functools.lru_cache(maxsize=256)
@@ -205,14 +212,11 @@ def offsets_of_one(length: int) -> npt.NDArray[np.int64]:
 
 def surrogate_error(words: list[str], first: int) -> InputError:
     """Return the error that names the word with a lone surrogate."""
-    for position, word in enumerate(words, first):
-        for at, character in enumerate(word):
-            if "\ud800" <= character <= "\udfff":
-                return InputError(
-                    f"word {position} ({word!a}) has a lone surrogate, U+{ord(character):04X}, at {at}, which is not a "
-                    "character; decode the text with its right encoding, or drop the word"
-                )
-    raise AssertionError("no surrogate found")
+    position, word, found = next((at, word, s) for at, word in enumerate(words, first) if (s := SURROGATE.search(word)))
+    return InputError(
+        f"word {position} ({word!a}) has a lone surrogate, U+{ord(found[0]):04X}, at {found.start()}, which is not a "
+        "character; decode the text with its right encoding, or drop the word"
+    )
 
 
 # Strings in model files -----------------------------------------------------------------------------------------------
@@ -221,8 +225,7 @@ def surrogate_error(words: list[str], first: int) -> InputError:
 def pack_strings(words: list[str]) -> PackedStrings:
     """Pack strings as UTF-8 bytes and offsets (uint32 if they fit), as model files store them."""
     encoded = [word.encode() for word in words]
-    offsets = np.zeros(len(words) + 1, np.int64)
-    np.cumsum(np.fromiter(map(len, encoded), np.int64, len(words)), out=offsets[1:])
+    offsets = offsets_of(encoded)
     dtype = np.uint32 if offsets[-1] < 2**32 else np.int64
     return np.frombuffer(b"".join(encoded), np.uint8), offsets.astype(dtype)
 
