@@ -27,8 +27,7 @@ from hypothesis import strategies as st
 import pbos
 from pbos.errors import FormatError, InputError, MissingExtraError, PbosWarning
 from pbos.kernels.numbers import parse_lines, parse_number
-from pbos.tables import stream, word_vectors
-from pbos.tables.text import with_newlines
+from pbos.tables import text, word_vectors
 from pbos.tables.word_vectors import WordVectors
 
 COMPRESS = {
@@ -384,27 +383,27 @@ def test_binary_whatever_its_bytes(write, dims, end):
 def test_blocks_may_end_anywhere(tmp_path, monkeypatch, block, name):
     vectors = WordVectors([f"w{row}" for row in range(50)], np.random.default_rng(0).normal(size=(50, 3)))
     vectors.write(tmp_path / name)
-    layout = stream.find_layout(tmp_path / name, (tmp_path / name).read_bytes())
-    monkeypatch.setattr(stream, "BLOCK", block)
-    monkeypatch.setattr(stream, "find_layout", lambda *_: layout)  # which needs more than such a small block
+    layout = text.find_layout(tmp_path / name, (tmp_path / name).read_bytes())
+    monkeypatch.setattr(text, "BLOCK", block)
+    monkeypatch.setattr(text, "find_layout", lambda *_: layout)  # which needs more than such a small block
     assert same(WordVectors.read(tmp_path / name), vectors)
 
 
 @pytest.mark.parametrize("end", [b"\r\n", b"\r"])
 def test_blocks_may_end_inside_of_a_line_end(write, monkeypatch, end):
     rows = [b"w%d %d" % (row, row) for row in range(40)]
-    layout = stream.Layout(0, 1, 1, None, binary=False)
-    monkeypatch.setattr(stream, "find_layout", lambda *_: layout)
+    layout = text.Layout(0, 1, 1, None, binary=False)
+    monkeypatch.setattr(text, "find_layout", lambda *_: layout)
     for block in range(4, 12):
-        monkeypatch.setattr(stream, "BLOCK", block)
+        monkeypatch.setattr(text, "BLOCK", block)
         with pytest.raises(FormatError, match="line 41: expected a word and 1 numbers"):
             WordVectors.read(write(end.join([*rows, b"bad", b""])))
 
 
 def test_line_ends_without_end_are_read_block_by_block():
-    blocks = list(with_newlines(iter([b"\r" * 1000] * 100)))
-    assert max(map(len, blocks)) == 1000
-    assert b"".join(blocks) == b"\n" * 99_999 + b"\r"
+    blocks = list(text.blocks_of_lines("file", [b"\r" * 1000] * 100, 1000))
+    assert max(map(len, blocks)) <= 1001
+    assert b"".join(blocks) == b"\n" * 99_999 + b"\r\n"
 
 
 @pytest.mark.parametrize(
@@ -749,7 +748,7 @@ def write_like(form, path, words, texts, matrix):
     ["glove", "word2vec", "binary", "npz", "safetensors", "folder", "gensim", "KeyedVectors", "mapping"],
 )
 def test_words_whose_vectors_are_not_finite_are_dropped(tmp_path, monkeypatch, form):
-    monkeypatch.setattr("pbos.tables.stream.BLOCK", 5000)  # bytes: several blocks
+    monkeypatch.setattr("pbos.tables.text.BLOCK", 5000)  # bytes: several blocks
     words, texts, matrix = odd_table(np.random.default_rng(3))
     words = [word.replace(" ", "_") for word in words] if form == "binary" else words
     finite = np.isfinite(matrix).all(axis=1)

@@ -40,7 +40,7 @@ OTHER_SETTINGS = {  # which a solver does not use
     "ridge": ("unit_length", "epochs", "lr"),
     "sgd": ("lam", "reliability", "own_share", "confidence"),
 }
-FormatOption = Annotated[str | None, one_of(FORMATS, "The format, if the name does not determine it.")]
+FormatOption = Annotated[str | None, one_of([*FORMATS], "The format, if the name does not determine it.")]
 OutputOption = Annotated[
     str, typer.Option("-o", "--output", metavar="FOLDER", help="Where to save the model: a folder or URL.")
 ]

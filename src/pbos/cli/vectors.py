@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import nullcontext
-from types import SimpleNamespace
 from typing import Annotated, Any
 
 import typer
@@ -34,8 +32,9 @@ from pbos.cli.common import (
 )
 from pbos.errors import InputError
 from pbos.files.paths import is_folder, is_table
+from pbos.jobs.progress import Advance
 from pbos.settings import MISSING
-from pbos.tables.formats import OTHER_SUFFIXES, choose_format
+from pbos.tables.formats import OUTPUT_FORMATS, choose_format
 
 ExactOption = Annotated[bool, typer.Option("--exact", help="Use the given vectors of training words.")]
 TargetsOption = Annotated[
@@ -108,7 +107,7 @@ def embed(
     if to_folder or output is None:
         format = "folder" if to_folder else "jsonl" if json else "text"
     else:
-        format = choose_format(output, others=OTHER_SUFFIXES)
+        format = choose_format(output, formats=OUTPUT_FORMATS)
     from_table, to_table = input is not None and is_table(input), format in ("table", "folder")
     if not to_table:
         check_column(column, input)
@@ -159,20 +158,27 @@ def _write_rows(
     threads: int | None,
 ) -> None:
     from pbos.jobs.progress import progress
-    from pbos.tables.writing import leaving_out, row_writer, writer
+    from pbos.tables.writing import rows, without_bad_words, write_batches
 
     uncovered, done = Uncovered(), 0
     options: dict[str, Any] = {"missing": "zeros", "threads": threads}  # missing words that get none are left out
-    stdout = SimpleNamespace(write=lambda row: sys.stdout.write(shown(row.decode(), sys.stdout)))  # in its encoding
-    opened = nullcontext(row_writer(stdout, format)) if output is None else writer(output, format, model.dims)
-    show = None if output else False  # no bar in the middle of vectors on the terminal
-    with opened as write_all, leaving_out(write_all, format) as write_rows, progress("embedding", None, show) as go:
+
+    def embedded(advance: Advance) -> Iterator[tuple[Any, ...]]:
+        nonlocal done
         for batch in batches(words):
             found = model.embed(batch, exact=exact, **options)
             uncovered.add(batch, found)
-            write_rows(batch, found, *([model.confidence(batch, **options)] if confidence else []))
+            yield batch, found, *([model.confidence(batch, **options)] if confidence else [])
             done += len(batch)
-            go(len(batch), note=f"{done:,} words")
+            advance(len(batch), note=f"{done:,} words")
+
+    with progress("embedding", None, None if output else False) as advance:  # no bar in the middle of vectors
+        found = without_bad_words(format, embedded(advance))
+        if output is not None:
+            write_batches(output, format, found, model.dims)
+        else:
+            for row in rows(format, found):
+                sys.stdout.write(shown(row.decode(), sys.stdout))  # in its encoding
     uncovered.warn()
 
 

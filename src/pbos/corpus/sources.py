@@ -31,7 +31,7 @@ from pbos.files.paths import (
     url_of,
 )
 from pbos.jobs.pools import Pool
-from pbos.tables.stream import are_vectors
+from pbos.tables.text import are_vectors
 from pbos.words.text import is_missing
 
 BLOCK = 16 << 20  # bytes of a shard; a fixed size, because thinning out depends on it

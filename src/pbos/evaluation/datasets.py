@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from pbos.errors import FormatError
 from pbos.files.paths import PathLike, plain_suffix, read_lines
 from pbos.tables.counts import at_commas, at_tabs, is_name, is_number
-from pbos.tables.formats import SUFFIXES
+from pbos.tables.formats import FORMATS
 
 Pair = tuple[str, str, float]  # two words and how similar people find them
 
@@ -24,7 +24,7 @@ def read_pairs(path: PathLike, *, encoding: str = "UTF-8") -> list[Pair]:
         path: The file, perhaps compressed; any line ending works.
         encoding: What to try if the file is not UTF-8.
     """
-    if SUFFIXES.get(plain_suffix(path), "word2vec") != "word2vec":
+    if any(plain_suffix(path) in format.suffixes for name, format in FORMATS.items() if name != "word2vec"):
         raise vectors_given(path)
     lines = read_lines(path, encodings=tuple(dict.fromkeys(("UTF-8", encoding))))
     split = likely_split([text for _, text in lines[:SAMPLE]])

@@ -1,4 +1,9 @@
-"""Word counts and word vectors, in and out of files; published ones too."""
+"""Words and their counts or vectors, in and out of files; published ones too.
+
+Files, URLs and what people have in memory come in; `WordVectors` and `WordCounts` come out, and can be written. Start
+reading at `WordVectors.read`, then see formats.py: to add a format, add an entry and its functions. `published.get`
+downloads the tables that catalog.py lists. This room imports files, jobs, kernels and words.
+"""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from pbos.errors import FormatError
 from pbos.files.paths import open_bytes
 from pbos.tables.pickles import as_array, read_pickle
-from pbos.tables.rows import Rows
+from pbos.tables.rows import checked
 from pbos.tables.word_vectors import WordVectors
 
 NAVEC_MARKS = ("<unk>", "<pad>")
@@ -78,7 +78,7 @@ def read_polyglot(path: Path) -> Content:
         raise FormatError(
             f"{path}: not a file of Polyglot vectors ({error}); expected a pickle of words and a matrix"
         ) from None
-    words, vectors = Rows(str(path), words, vectors).checked()
+    words, vectors = checked(words, vectors, str(path), from_file=True)
     kept = [row for row, word in enumerate(words) if word not in POLYGLOT_MARKS]
     return Content([words[row] for row in kept], vectors[kept])
 

@@ -1,70 +1,115 @@
-"""The formats that can be written; imports neither NumPy nor Numba."""
+"""The formats of word vectors: how each is recognized, read and written. This imports neither NumPy nor Numba."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from pkgutil import resolve_name
+from typing import Any
 
-from pbos.errors import InputError, MissingExtraError
+from pbos.errors import FormatError, InputError, MissingExtraError
 from pbos.files.atomic import is_standing
 from pbos.files.paths import ARROW, COMPRESSIONS, PARQUET, PathLike, is_remote, local, plain_suffix, suffix_of
 from pbos.settings import check_choice
 
-FORMATS = ("word2vec", "word2vec-binary", "glove", "npz", "gensim", "safetensors", "folder")
-SUFFIXES = {
-    ".vec": "word2vec",
-    ".txt": "word2vec",
-    ".bin": "word2vec-binary",
-    ".glove": "glove",
-    ".npz": "npz",
-    ".kv": "gensim",
-    ".safetensors": "safetensors",
-}
-OTHER_SUFFIXES = {  # what `pbos embed` writes, too, and WordVectors does not read
-    ".npy": "npy",
-    ".jsonl": "jsonl",
-    ".json": "jsonl",
-    **dict.fromkeys((*PARQUET, *ARROW), "table"),
-}
-NOT_COMPRESSED = ("npz", "folder", "npy", "table")
-
 # What words may not contain. Readers of lines strip some characters, NumPy strips NUL, UTF-8 has no surrogates.
-LINES = r"\A[ \t\ufeff]|[ \t\ufeff]\Z|[\r\n\ud800-\udfff]"
-NOT_ALLOWED = {
-    "npz": r"\0\Z|[\ud800-\udfff]",
-    "word2vec-binary": rf"{LINES}| ",
-    "gensim": r"[\ud800-\udfff]",
-    "safetensors": r"[\n\ud800-\udfff]",
-    "jsonl": r"[\ud800-\udfff]",
-    "npy": r"(?!)",  # it has no words
+SURROGATES = r"[\ud800-\udfff]"
+LINES = rf"\A[ \t\ufeff]|[ \t\ufeff]\Z|[\r\n]|{SURROGATES}"
+
+
+@dataclass(frozen=True)
+class Format:
+    """A format. Those without functions of their own are rows of text or bytes: see text.py and writing.py.
+
+    Attributes:
+        suffixes: A file with one of these is written in this format.
+        forbidden: Finds what words may not contain, because it would not be read back.
+        magic: Matches the first bytes of a file.
+        read: The function in this room that gets a path and the open file, and returns words and vectors.
+        write: The function in this room that gets an open file, words and vectors.
+        compresses: Whether a second suffix may compress the file.
+    """
+
+    suffixes: tuple[str, ...] = ()
+    forbidden: str = LINES
+    magic: bytes = b""
+    read: str = ""
+    write: str = ""
+    compresses: bool = True
+
+
+FORMATS = {  # if more than one matches a file, it is the last: safetensors may start with any byte
+    "word2vec": Format((".vec", ".txt")),
+    "word2vec-binary": Format((".bin",), rf"{LINES}| "),
+    "glove": Format((".glove",)),
+    "npz": Format(
+        (".npz",),
+        rf"\0\Z|{SURROGATES}",
+        magic=rb"PK\x03\x04",
+        read="containers.read_npz",
+        write="containers.write_npz",
+        compresses=False,
+    ),
+    "gensim": Format((".kv",), SURROGATES, rb"\x80", read="pickles.read_gensim", write="pickles.write_gensim"),
+    "safetensors": Format(
+        (".safetensors",),
+        rf"\n|{SURROGATES}",
+        magic=rb"(?s:....)\0\0\0\0\{",  # the size of the header, in eight bytes, and JSON
+        read="containers.read_safetensors",
+        write="containers.write_safetensors",
+    ),
+    "folder": Format(compresses=False),
+}
+OUTPUT_FORMATS = {  # what `pbos embed` writes: vectors may follow each other without end, also without words
+    **{name: format for name, format in FORMATS.items() if name != "folder"},
+    "npy": Format((".npy",), forbidden=r"(?!)", compresses=False),
+    "jsonl": Format((".jsonl", ".json"), SURROGATES),
+    "table": Format((*PARQUET, *ARROW), compresses=False),
+    "text": Format(),
 }
 
 
-def choose_format(path: PathLike, format: str | None = None, others: Mapping[str, str] | None = None) -> str:
+UNREADABLE = {  # by the first bytes
+    (793712314).to_bytes(4, "little"): "this is a fastText model (.bin); use the .vec file written next to it",
+    b"\x89HDF\r\n\x1a\n": "this is an HDF5 file; save its words and vectors as .npz or word2vec",
+    b"\x93NUMPY": "this is a matrix without words; put it in a folder as vectors.npy, next to words.txt",
+}
+
+
+def find_reader(path: PathLike, head: bytes) -> Any:
+    """Return the function that reads a file, by its first bytes; None if it has rows."""
+    for magic, message in UNREADABLE.items():
+        if head.startswith(magic):
+            raise FormatError(f"{path}: {message}")
+    names = [format.read for format in FORMATS.values() if format.magic and re.match(format.magic, head)]
+    return resolve_name(f"pbos.tables.{names[-1]}") if names else None
+
+
+def choose_format(path: PathLike, format: str | None = None, formats: Mapping[str, Format] = FORMATS) -> str:
     """Return the given format, or the one that the file name implies.
 
     Args:
         path: The file. What is there and no file, such as a pipe, gets text without a header if it has no known suffix.
-        format: One of `FORMATS`, or None.
-        others: More suffixes and their formats. A name without a suffix is then an error, and not a folder.
+        format: The name of a format, or None.
+        formats: What to choose from; a name without a suffix is that of a folder, if folders are among them.
     """
     if format is not None:
-        check_choice("format", format, FORMATS)
-    suffixes, target = {**SUFFIXES, **(others or {})}, Path(path)  # also of a URL, for its suffix
-    compressed = suffix_of(path) in COMPRESSIONS
+        check_choice("format", format, formats)
+    suffix, has_folders, is_there = plain_suffix(path), "folder" in formats, Path(path).is_dir()
     if format is None:
-        suffix = plain_suffix(path)
-        is_pipe = not is_remote(path) and not target.is_dir() and is_standing(local(path))
-        is_folder = others is None and (target.is_dir() or not (suffix or is_pipe))
-        format = "folder" if is_folder else suffixes.get(suffix) or ("glove" if is_pipe else None)
+        by_suffix = {suffix: name for name, details in formats.items() for suffix in details.suffixes}
+        is_pipe = not is_remote(path) and not is_there and is_standing(local(path))
+        is_folder = has_folders and (is_there or not (suffix or is_pipe))
+        format = "folder" if is_folder else by_suffix.get(suffix) or ("glove" if is_pipe else None)
     if format is None:
         found = f"unknown suffix {suffix}" if suffix else "the suffix chooses the format, and there is none"
-        more = "none (a folder), or choose a format (--format)" if others is None else "or a FOLDER/ for Parquet files"
-        raise InputError(f"{path}: {found}; use {', '.join(suffixes)}, {more}")
-    if compressed and format in NOT_COMPRESSED and not target.is_dir():
-        raise InputError(f"{path}: {format} cannot be written compressed; leave out {target.suffix}")
+        more = "none (a folder), or choose a format (--format)" if has_folders else "or a FOLDER/ for Parquet files"
+        raise InputError(f"{path}: {found}; use {', '.join(by_suffix)}, {more}")
+    if suffix_of(path) in COMPRESSIONS and not formats[format].compresses and not is_there:
+        raise InputError(f"{path}: {format} cannot be written compressed; leave out {suffix_of(path)}")
     if format == "gensim" and not find_spec("gensim"):
         raise MissingExtraError("writing gensim's .kv files", "gensim")
     return format
@@ -78,5 +123,5 @@ def check_words(words: list[str], format: str) -> None:
 
 def bad_words(words: list[str], format: str) -> list[int]:
     """Return the rows of the words that would not be read back unchanged."""
-    not_allowed = re.compile(NOT_ALLOWED.get(format, LINES))
-    return [row for row, word in enumerate(words) if not_allowed.search(word)]
+    forbidden = re.compile((FORMATS | OUTPUT_FORMATS)[format].forbidden)
+    return [row for row, word in enumerate(words) if forbidden.search(word)]

@@ -4,38 +4,29 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy.typing as npt
 
 from pbos.errors import FormatError, InputError, warn, whole_number
-from pbos.files.paths import PathLike, open_bytes
+from pbos.files.paths import PathLike, is_folder, open_bytes
+from pbos.jobs.progress import Advance
 from pbos.jobs.progress import progress as progress_bar
-from pbos.jobs.threads import BLOCK
-from pbos.tables import stream as streams
-from pbos.tables.binary import read_binary
-from pbos.tables.folder import find_folder, read_folder, write_folder
-from pbos.tables.formats import check_words, choose_format
-from pbos.tables.gensim import read_gensim
-from pbos.tables.npz import read_npz
-from pbos.tables.rows import Rows
-from pbos.tables.tensors import is_safetensors, read_tensors
-from pbos.tables.text import read_text
-from pbos.tables.writing import AT_ONCE, writer
+from pbos.jobs.threads import blocks
+from pbos.tables import text
+from pbos.tables.containers import read_folder, write_folder
+from pbos.tables.formats import FORMATS, check_words, choose_format, find_reader
+from pbos.tables.rows import checked
+from pbos.tables.writing import write_batches
 from pbos.words.arrays import FloatMatrix
 from pbos.words.readonly import ReadOnlyDict, ReadOnlyList, locked
 from pbos.words.text import as_words
 
-PICKLE, ZIP = b"\x80", b"PK\x03\x04"
-UNREADABLE = {  # by the first bytes
-    (793712314).to_bytes(4, "little"): "this is a fastText model (.bin); use the .vec file written next to it",
-    b"\x89HDF\r\n\x1a\n": "this is an HDF5 file; save its words and vectors as .npz or word2vec",
-    b"\x93NUMPY": "this is a matrix without words; put it in a folder as vectors.npy, next to words.txt",
-}
+Unchecked = tuple[list[str], npt.NDArray[Any]]
 
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
@@ -58,7 +49,7 @@ class WordVectors:
     vectors: FloatMatrix
 
     def __init__(self, words: Iterable[str], vectors: npt.ArrayLike) -> None:
-        words, matrix = Rows("word vectors", as_words(words), vectors, error=InputError).checked()
+        words, matrix = checked(as_words(words), vectors, "word vectors", from_file=False)
         matrix.flags.writeable = False
         self._keep(words, matrix)
 
@@ -107,10 +98,9 @@ class WordVectors:
             progress: Show a progress bar: True, False, or None for "only on a terminal".
         """
         limit = None if limit is None else whole_number("limit", limit, 1)
-        folder = find_folder(path)
-        rows = read_file(path, limit, progress, scratch) if folder is None else read_folder(folder, limit)
+        found = read_folder(path, limit) if is_folder(path) else read_file(path, limit, progress, scratch)
+        words, matrix = checked(*found, str(path), from_file=True, limit=limit)
         vectors = cls.__new__(cls)
-        words, matrix = rows.checked(limit)
         vectors._keep(words, locked(matrix))
         replaced = [word for word in vectors.words if "\ufffd" in word]
         if replaced:
@@ -134,14 +124,16 @@ class WordVectors:
         if format == "folder":
             write_folder(path, self.words, self.vectors)
             return
-        step = max(1, len(self)) if format in AT_ONCE else BLOCK
-        with (
-            writer(path, format, self.dims, len(self)) as write_rows,
-            progress_bar("writing", len(self), progress) as advance,
-        ):
-            for first in range(0, len(self), step):
-                write_rows(self.words[first : first + step], self.vectors[first : first + step])
-                advance(step)
+        if FORMATS[format].write:
+            write_batches(path, format, [(self.words, self.vectors)], self.dims)
+            return
+        with progress_bar("writing", len(self), progress) as advance:
+            write_batches(path, format, self._batches(advance), self.dims, len(self))
+
+    def _batches(self, advance: Advance) -> Iterator[tuple[list[str], FloatMatrix]]:
+        for rows in blocks(len(self)):
+            yield self.words[rows], self.vectors[rows]
+            advance(rows.stop - rows.start)
 
     @property
     def dims(self) -> int:
@@ -174,37 +166,23 @@ class WordVectors:
         return f"WordVectors({len(self)} words, {self.dims} dims)"
 
 
-def whole_reader(head: bytes) -> Callable[[PathLike, BinaryIO], Rows] | None:
-    """Return the reader of a format that has no rows; None if the file has rows."""
-    if is_safetensors(head):  # first, because its first byte can be any
-        return read_tensors
-    if head.startswith(PICKLE):
-        return read_gensim
-    return read_npz if head.startswith(ZIP) else None
-
-
-def read_file(path: PathLike, limit: int | None, progress: bool | None, scratch: PathLike | None = None) -> Rows:
-    """Read a file of any format."""
+def read_file(path: PathLike, limit: int | None, progress: bool | None, scratch: PathLike | None) -> Unchecked:
+    """Read the words and vectors of a file, not checked yet; what it starts with says in which format it is."""
     with open_bytes(path) as stream:
-        head = stream.read(streams.BLOCK)
-        raw = getattr(stream, "raw", None)
+        head = stream.read(text.BLOCK)
+        raw = getattr(stream, "raw", None)  # of a compressed file or a pipe, the size is not known
         size = os.fstat(stream.fileno()).st_size if isinstance(raw, io.FileIO) else getattr(raw, "size", 0)
-        if not head:  # size is 0 if it is compressed or a pipe
+        if not head:
             raise FormatError(f"{path}: the file is empty; expected word vectors")
-        for magic, message in UNREADABLE.items():
-            if head.startswith(magic):
-                raise FormatError(f"{path}: {message}")
-        if read_whole := whole_reader(head):
+        if read := find_reader(path, head):
             if size:
                 stream.seek(0)
-            return read_whole(path, stream if size else io.BytesIO(head + stream.read()))
-        layout = streams.find_layout(path, head)
+            found: Unchecked = read(path, stream if size else io.BytesIO(head + stream.read()))
+            return found
+        layout = text.find_layout(path, head)
+        possible = size // (2 * layout.dims)  # a number takes at least two bytes
+        rows = text.RowBuilder(path, layout.dims, min(layout.announced or 0, possible, limit or possible), scratch)
         with progress_bar(f"reading {Path(path).name}", size or None, progress) as advance:
-            blocks = streams.read_blocks(head[layout.start :], stream, advance)
-            possible = size // (2 * layout.dims)  # a number takes at least two bytes
-            rows = streams.RowBuilder(
-                path, layout.dims, min(layout.announced or 0, possible, limit or possible), scratch
-            )
-            read = read_binary if layout.binary else read_text
-            read(rows, layout, blocks, limit)
-            return rows.finish()
+            blocks = text.read_blocks(head[layout.start :], stream, advance)
+            (text.read_binary if layout.binary else text.read_text)(rows, layout, blocks, limit)
+        return rows.words, rows.matrix[: len(rows)]

@@ -1,14 +1,16 @@
-"""Writing words and their vectors, some rows at a time; every file of vectors that pbos writes is written here."""
+"""Writing words and their vectors, batch by batch; every file of vectors that pbos writes is written here."""
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
 from functools import cache
+from pkgutil import resolve_name
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -16,90 +18,82 @@ from numpy.lib.format import write_array_header_1_0 as write_npy_header
 
 from pbos.errors import InputError, warn
 from pbos.files.atomic import write_whole
-from pbos.files.paths import COMPRESSIONS, PathLike, is_remote, real, suffix_of
-from pbos.tables.formats import bad_words
-from pbos.tables.gensim import write_gensim
-from pbos.tables.npz import write_npz
-from pbos.tables.tensors import write_tensors
+from pbos.files.paths import PathLike, is_remote, real
+from pbos.tables.formats import OUTPUT_FORMATS, bad_words
 from pbos.words.arrays import FloatMatrix
 
-Write = Callable[..., None]
-"""Called with words, their vectors, and perhaps their confidences."""
-
-AT_ONCE = {"npz": write_npz, "gensim": write_gensim, "safetensors": write_tensors}  # formats without rows
+Batch = tuple[Any, ...]
+"""Words, their vectors, and perhaps their confidences."""
 
 
-@contextmanager
-def writer(path: PathLike, format: str, dims: int, rows: int | None = None) -> Iterator[Write]:
-    """Yield a function that writes words and their vectors to a file, which appears only when it is complete.
+def write_batches(path: PathLike, format: str, batches: Iterable[Batch], dims: int, count: int | None = None) -> None:
+    """Write words and their vectors to a file, which appears only when it is complete.
 
     Args:
         path: The file. An additional suffix such as .gz compresses it.
         format: What `choose_format` returns, except for folders and tables.
+        batches: Words and their vectors.
         dims: The number of dimensions.
-        rows: How many rows there will be; None if that is not known.
+        count: How many words there will be; None if that is not known.
     """
     with write_whole(path) as stream:
-        opened: AbstractContextManager[Write]
-        if format in AT_ONCE:
-            opened = all_at_once(stream, format, dims)
+        if function := OUTPUT_FORMATS[format].write:
+            resolve_name(f"pbos.tables.{function}")(stream, *joined(batches, dims))
         elif format == "npy":
-            opened = npy_rows(stream, path, dims)
-        elif format.startswith("word2vec") and rows is None:
-            opened = counted_rows(stream, path, format, dims)
+            write_npy(path, stream, batches, dims)
+        elif format.startswith("word2vec") and count is None:
+            write_counted(path, stream, format, batches, dims)
         else:
             if format.startswith("word2vec"):
-                stream.write(f"{rows} {dims}\n".encode())
-            opened = nullcontext(row_writer(stream, format))
-        with opened as write:
-            yield write
+                stream.write(f"{count} {dims}\n".encode())
+            for row in rows(format, batches):
+                stream.write(row)
 
 
-@contextmanager
-def leaving_out(write: Write, format: str) -> Iterator[Write]:
-    """Yield a function that writes words that a format can hold; at the end, warn about the others."""
+def joined(batches: Iterable[Batch], dims: int) -> tuple[list[str], FloatMatrix]:
+    """Return all words and their vectors; those of a single batch are not copied."""
+    words, parts = list[str](), list[FloatMatrix]()
+    for some, vectors in batches:
+        words += some
+        parts.append(vectors)
+    return words, parts[0] if len(parts) == 1 else np.concatenate([np.empty((0, dims), np.float32), *parts])
+
+
+def without_bad_words(format: str, batches: Iterable[Batch]) -> Iterator[Batch]:
+    """Yield batches without the words that a format cannot hold; at the end, warn about these."""
     counts, firsts = Counter[str](), dict[str, str]()
-
-    def note(what: str, some: list[str]) -> None:
-        counts[what] += len(some)
-        firsts.setdefault(what, some[0])
-
-    def checked(words: list[str], *columns: Any) -> None:
-        if bad := bad_words(words, format):
-            note(f"cannot be written as {format}, left out", [words[row] for row in bad])
+    for words, *columns in batches:
+        bad = bad_words(words, format)
+        odd = {f"cannot be written as {format}, left out": [words[row] for row in bad]}
+        if bad:
             words = np.delete(np.array(words, object), bad).tolist()
-            columns = tuple(np.delete(column, bad, axis=0) for column in columns)
-        if format == "word2vec" and (spaced := [word for word in words if " " in word]):
-            note("with a space, which gensim does not read in this format", spaced)
-        write(words, *columns)
-
-    yield checked
-    for what, count in counts.items():
-        warn(f"{count:,} {'word' if count == 1 else 'words'} {what} (first: {firsts[what]!a})")
-
-
-# Rows -----------------------------------------------------------------------------------------------------------------
-
-
-def row_writer(stream: Any, format: str) -> Write:
-    """Return a function that writes rows as text, JSON or word2vec's binary format."""
-    to_bytes = {"word2vec-binary": binary_rows, "jsonl": json_rows}.get(format, text_rows)
-
-    def write(*columns: Any) -> None:
-        for row in to_bytes(*columns):
-            stream.write(row)
-
-    return write
+            columns = [np.delete(column, bad, axis=0) for column in columns]
+        if format == "word2vec":
+            odd["with a space, which gensim does not read in this format"] = [word for word in words if " " in word]
+        for what, some in odd.items():
+            counts[what] += len(some)
+            if some:
+                firsts.setdefault(what, some[0])
+        yield words, *columns
+    for what, first in firsts.items():
+        warn(f"{counts[what]:,} {'word' if counts[what] == 1 else 'words'} {what} (first: {first!a})")
 
 
-def text_rows(words: list[str], vectors: FloatMatrix, confidences: Any = None) -> Iterable[bytes]:
+def rows(format: str, batches: Iterable[Batch]) -> Iterator[bytes]:
+    """Yield rows of text, JSON or word2vec's binary format."""
+    rows_of_batch = {"word2vec-binary": binary_rows, "jsonl": json_rows}.get(format, text_rows)
+    for batch in batches:
+        yield from rows_of_batch(*batch)
+
+
+def text_rows(words: list[str], vectors: FloatMatrix, confidences: Any = None) -> Iterator[bytes]:
     """Yield lines of a word and its numbers."""
     labels = words if confidences is None else map("{} {:.3f}".format, words, confidences)
     line = f"%s {numbers(vectors.shape[1], ' ')}\n"
     return ((line % (label, *row)).encode() for label, row in zip(labels, vectors.tolist(), strict=True))
 
 
-def json_rows(words: list[str], vectors: FloatMatrix, confidences: Any = None) -> Iterable[bytes]:
+def json_rows(words: list[str], vectors: FloatMatrix, confidences: Any = None) -> Iterator[bytes]:
     """Yield lines of JSON."""
     line = f'{{"word": %s%s, "vector": [{numbers(vectors.shape[1], ", ")}]}}\n'
     trusts = [""] * len(words) if confidences is None else map(', "confidence": {:.9g}'.format, confidences.tolist())
@@ -107,7 +101,7 @@ def json_rows(words: list[str], vectors: FloatMatrix, confidences: Any = None) -
         yield (line % (json.dumps(word, ensure_ascii=False), trust, *row)).encode()
 
 
-def binary_rows(words: list[str], vectors: FloatMatrix) -> Iterable[bytes]:
+def binary_rows(words: list[str], vectors: FloatMatrix) -> Iterator[bytes]:
     """Yield word2vec's binary rows."""
     little = vectors.astype("<f4", copy=False)
     return (word.encode() + b" " + row.tobytes() + b"\n" for word, row in zip(words, little, strict=True))
@@ -119,69 +113,39 @@ def numbers(dims: int, separator: str) -> str:
     return separator.join(["%.9g"] * dims)
 
 
-# Formats that need to know all rows -----------------------------------------------------------------------------------
-
-
-@contextmanager
-def counted_rows(stream: BinaryIO, path: PathLike, format: str, dims: int) -> Iterator[Write]:
+def write_counted(path: PathLike, stream: BinaryIO, format: str, batches: Iterable[Batch], dims: int) -> None:
     """Write rows after a header with their number, which is known in the end only.
 
     A plain file has room for it, with spaces before the number. Anything else waits for the rows in a temporary file,
     next to a compressed one.
     """
-    packed = suffix_of(path) in COMPRESSIONS
-    in_place = stream.seekable() and not packed
-    folder = real(path).parent if packed and not is_remote(path) else None
-    with nullcontext(stream) if in_place else tempfile.TemporaryFile(dir=folder) as rows:
-        count, write_rows = 0, row_writer(rows, format)
+    is_plain = isinstance(stream, io.BufferedWriter)
+    in_place = is_plain and stream.seekable()
+    folder = None if is_plain or is_remote(path) else real(path).parent
+    count = 0
+    with nullcontext(stream) if in_place else tempfile.TemporaryFile(dir=folder) as out:
         if in_place:
             stream.write(f"{0:20} {dims}\n".encode())
-
-        def write(words: list[str], vectors: FloatMatrix) -> None:
-            nonlocal count
-            write_rows(words, vectors)
-            count += len(words)
-
-        yield write
+        for row in rows(format, batches):
+            out.write(row)
+            count += 1
         if in_place:
             stream.seek(0)
         stream.write(f"{count:20} {dims}\n".encode())
         if not in_place:
-            rows.seek(0)
-            shutil.copyfileobj(rows, stream)
+            out.seek(0)
+            shutil.copyfileobj(out, stream)
 
 
-@contextmanager
-def npy_rows(stream: BinaryIO, path: PathLike, dims: int) -> Iterator[Write]:
+def write_npy(path: PathLike, stream: BinaryIO, batches: Iterable[Batch], dims: int) -> None:
     """Write a matrix without words; NumPy leaves room for any number of rows in its header."""
     if not stream.seekable():
         raise InputError(f"{path} is a pipe; .npy needs a file, or leave out the suffix for text")
+    header = {"descr": "<f4", "fortran_order": False, "shape": (0, dims)}
+    write_npy_header(stream, header)
     count = 0
-
-    def write_header() -> None:
-        stream.seek(0)
-        write_npy_header(stream, {"descr": "<f4", "fortran_order": False, "shape": (count, dims)})
-
-    def write(words: list[str], vectors: FloatMatrix) -> None:
-        nonlocal count
+    for _, vectors in batches:
         stream.write(vectors.astype("<f4", copy=False).tobytes())
-        count += len(words)
-
-    write_header()
-    yield write
-    write_header()
-
-
-@contextmanager
-def all_at_once(stream: BinaryIO, format: str, dims: int) -> Iterator[Write]:
-    """Collect all rows in memory, then write them."""
-    words: list[str] = []
-    parts: list[FloatMatrix] = []
-
-    def write(some: list[str], vectors: FloatMatrix) -> None:
-        words.extend(some)
-        parts.append(vectors)
-
-    yield write
-    none = np.empty((0, dims), np.float32)
-    AT_ONCE[format](stream, words, parts[0] if len(parts) == 1 else np.concatenate([none, *parts]))
+        count += len(vectors)
+    stream.seek(0)
+    write_npy_header(stream, header | {"shape": (count, dims)})
