@@ -392,8 +392,7 @@ def unique_words(given: WordVectors, recipe: Preset) -> tuple[list[str], npt.NDA
 
 def warn_if_unrelated(table: WordCounts, words: list[str]) -> None:
     """Warn if counts and vectors hardly share any words."""
-    known = set(table.words)
-    shared = sum(word in known for word in words)
+    shared = len(set(table.words).intersection(words))
     if shared < 0.1 * len(words):
         warn(f"only {shared} of {len(words)} words with a vector have a count; are both in the same language and case?")
 
