@@ -218,7 +218,7 @@ def test_a_binary_file_without_a_newline_in_its_first_block(tmp_path):
 
 def test_deep_json_in_counts(refused):
     refused(b"[" * 100_000, "no word has a count|expected a word", read=WordCounts.read)
-    refused(b'["a", 1]\n' + b"[" * 100_000, "line 2: not JSON", read=WordCounts.read)
+    refused(b'["a", 1]\n' + b"[" * 100_000, "line 2: expected a word", read=WordCounts.read)
 
 
 def test_counts_that_are_too_large_to_add_up():

@@ -7,7 +7,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from pbos.errors import FormatError, InputError, MissingExtraError, warn
 from pbos.files.atomic import write_whole
-from pbos.files.paths import Line, PathLike, exists, is_remote, local, plain_suffix, read_lines
+from pbos.files.paths import PathLike, exists, is_remote, local, plain_suffix, read_lines
 from pbos.settings import FORMS, check_choice
 from pbos.words.arrays import has_masked
 from pbos.words.readonly import ReadOnlyList
@@ -25,7 +25,6 @@ from pbos.words.text import as_words, normalize
 SAMPLE = 100  # lines inspected to detect the format
 MOST = 1e300  # what all counts may sum to, so that sums over the subwords of words are finite too
 LANGUAGE = re.compile(r"[a-z]{2,3}(-[a-z]+)?")
-NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 WORD_NAMES = ("word", "words", "token", "form", "wordform", "lemma", "term", "type", "ngram")
 COUNT_NAMES = ("count", "counts", "freq", "frequency", "n", "occurrences")
 
@@ -188,16 +187,31 @@ def add_up(words: list[str], counts: npt.NDArray[Any]) -> tuple[list[str], npt.N
 def read_counts(path: PathLike) -> tuple[list[str], list[float]]:
     """Read words and counts; lines with an empty word are dropped."""
     lines = read_lines(path)
-    words, counts, empty = [], [], []
-    for line, word, count in json_rows(path, lines) if is_json(lines[0][1]) else table_rows(path, lines):
-        value = as_float(count)
-        if not 0 <= value < math.inf:
+    sample = [text for _, text in lines[:SAMPLE]]
+    split = max((at_json, at_tabs, at_commas, at_spaces), key=lambda split: sum(map(is_row, map(split, sample))))
+    header, *rows = map(split, sample)
+    if len(header) >= 2 and all(map(is_name, header[:2])):
+        lines = lines[1:]
+    else:
+        header, rows = [], [header, *rows]
+    word_at, count_at = find_columns(path, header, rows)
+    words, counts, empty = list[str](), list[float](), list[int]()
+    for line, text in lines:
+        fields = split(text)
+        if len(fields) <= max(word_at, count_at):  # further columns are ignored
             raise FormatError(
-                f"{path}, line {line}: the count of {word!r} is {count!r}; expected a finite number, zero or more"
+                f"{path}, line {line}: expected a word and its count, got: {text[:80]!r}; "
+                "separate them by a tab or a comma, the same in every line, and close quotes"
+            )
+        word, count = fields[word_at].strip(" \t"), as_float(fields[count_at])
+        if not 0 <= count < math.inf:
+            raise FormatError(
+                f"{path}, line {line}: the count of {word!r} is {fields[count_at]!r}; "
+                "expected a finite number, zero or more"
             )
         if word:
             words.append(word)
-            counts.append(value)
+            counts.append(count)
         else:
             empty.append(line)
     if empty:
@@ -208,50 +222,39 @@ def read_counts(path: PathLike) -> tuple[list[str], list[float]]:
     return words, counts
 
 
-def is_json(line: str) -> bool:
-    """Return whether a line is a JSON object or list; "[ 5" is a word and its count."""
+def find_columns(path: PathLike, header: list[str], rows: list[list[str]]) -> tuple[int, int]:
+    """Return the columns of words and counts: by name, or else the first two, with the counts where more numbers are.
+
+    >>> find_columns("counts.txt", [], [["5", "the"], ["4", "1984"]])  # as uniq -c writes
+    (1, 0)
+    """
+    names = [name.strip(" \t").casefold() for name in header]
+    word_at, count_at = ([names.index(name) for name in names if name in known] for known in (WORD_NAMES, COUNT_NAMES))
+    if word_at and count_at:
+        return word_at[0], count_at[0]
+    first, second = (sum(len(row) > at and is_number(row[at]) for row in rows) for at in (0, 1))
+    if first <= second:
+        return 0, 1
+    if max(map(len, rows)) > 2:
+        raise FormatError(
+            f"{path}: the numbers in the first of several columns may be ranks; "
+            "name the columns in a first line, such as rank,word,count"
+        )
+    return 1, 0
+
+
+def at_json(line: str) -> list[str]:
+    """Return the word and the count of {"word": "the", "count": 5} or ["the", 5]; any other line stays one field."""
     try:
-        return isinstance(json.loads(line), (dict, list))
+        value = json.loads(line)
     except (ValueError, RecursionError):
-        return False
-
-
-def json_rows(path: PathLike, lines: list[Line]) -> Iterator[tuple[int, str, float]]:
-    """Yield line number, word and count of lines such as {"word": "the", "count": 5} or ["the", 5]."""
-    for line, text in lines:
-        try:
-            value = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise FormatError(f"{path}, line {line}: not JSON ({error}), unlike the first line") from None
-        if isinstance(value, dict):
-            names = [next((name for name in names if name in value), None) for names in (WORD_NAMES, COUNT_NAMES)]
-            value = [value[name] for name in names if name is not None]
-        match value:
-            case [str() as word, (int() | float()) as count] if not isinstance(count, bool):
-                yield line, word.strip(" \t"), count
-            case _:
-                raise FormatError(
-                    f'{path}, line {line}: expected {{"word": "the", "count": 5}} or ["the", 5], got: {text[:80]}'
-                )
-
-
-def table_rows(path: PathLike, lines: list[Line]) -> Iterator[tuple[int, str, str]]:
-    """Yield line number, word and count; the separator and the columns are found from the first lines."""
-    split = find_split([text for _, text in lines[:SAMPLE]])
-    header = split(lines[0][1])
-    if len(header) >= 2 and all(map(is_name, header[:2])):
-        lines = lines[1:]
-    else:
-        header = []
-    word_at, count_at = find_columns(path, header, [split(text) for _, text in lines[:SAMPLE]])
-    for line, text in lines:
-        fields = split(text)
-        if len(fields) <= max(word_at, count_at):  # further columns are ignored
-            raise FormatError(
-                f"{path}, line {line}: expected a word and its count, got: {text[:80]!r}; "
-                "separate them by a tab or a comma, and close quotes"
-            )
-        yield line, fields[word_at].strip(" \t"), fields[count_at]
+        return [line]
+    if isinstance(value, dict):
+        value = [next((value[name] for name in names if name in value), None) for names in (WORD_NAMES, COUNT_NAMES)]
+    match value:
+        case [str() as word, (int() | float()) as count] if not isinstance(count, bool):
+            return [word, str(count)]
+    return [line]
 
 
 def at_tabs(line: str) -> list[str]:
@@ -275,48 +278,14 @@ def at_spaces(line: str) -> list[str]:
     return fields if len(fields) <= 2 else [line]
 
 
-def find_split(lines: list[str]) -> Callable[[str], list[str]]:
-    """Return the first separator that splits the most lines into a word and a number."""
-
-    def score(split: Callable[[str], list[str]]) -> int:
-        rows = map(split, lines)
-        return sum(len(row) >= 2 and all(row[:2]) and any(map(is_number, row)) for row in rows)
-
-    return max((at_tabs, at_commas, at_spaces), key=score)
-
-
-def find_columns(path: PathLike, header: list[str], rows: list[list[str]]) -> tuple[int, int]:
-    """Return the columns of words and counts: by name, or else the first two, with the counts where more numbers are.
-
-    >>> find_columns("counts.txt", [], [["5", "the"], ["4", "1984"]])  # as uniq -c writes
-    (1, 0)
-    """
-    names = [name.strip(" \t").casefold() for name in header]
-    word_at = [at for at, name in enumerate(names) if name in WORD_NAMES]
-    count_at = [at for at, name in enumerate(names) if name in COUNT_NAMES]
-    if word_at and count_at:
-        return word_at[0], count_at[0]
-    first, second = (sum(is_number(field) for row in rows for field in row[at : at + 1]) for at in (0, 1))
-    if first > second and is_numbered(rows):
-        raise FormatError(
-            f"{path}: the first column numbers the lines; name the others in a first line, such as rank,word,count"
-        )
-    return (1, 0) if first > second else (0, 1)
-
-
-def is_numbered(rows: list[list[str]]) -> bool:
-    """Return whether the first of three or more columns numbers the lines: ranks are no counts.
-
-    >>> is_numbered([["1", "the", "50"], ["2", "of", "40"], ["3", "and", "40"]])
-    True
-    """
-    steps = {as_float(row[0]) - line for line, row in enumerate(rows)}
-    return len(rows) > 2 and len(steps) == 1 and all(len(row) > 2 for row in rows)
+def is_row(fields: list[str]) -> bool:
+    """Return whether fields are a word and a number, in any order; more may follow."""
+    return len(fields) >= 2 and all(fields[:2]) and any(map(is_number, fields))
 
 
 def is_number(field: str) -> bool:
-    """Return whether a field is a plain finite number; "nan" and "inf" are words."""
-    return NUMBER.fullmatch(field.strip(" \t")) is not None
+    """Return whether a field is a finite number; "nan" and "inf" are words."""
+    return math.isfinite(as_float(field))
 
 
 def is_name(field: str) -> bool:
@@ -324,9 +293,9 @@ def is_name(field: str) -> bool:
     return math.isnan(as_float(field)) and field.strip(" \t").casefold() != "nan"
 
 
-def as_float(value: str | float) -> float:
+def as_float(field: str) -> float:
     """Convert a field to a number, or to NaN if it is not one."""
     try:
-        return float(value)
-    except (ValueError, OverflowError):
+        return float(field)
+    except ValueError:
         return math.nan
