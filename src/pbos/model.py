@@ -307,6 +307,13 @@ class Model(Segmenter):
                 found.append([(candidates[at], cosine) for at, cosine in best if names[at] not in own][:n])
         return found[0] if one else found
 
+    def _neighbors_of_vectors(self, words: str | list[str], vectors: FloatMatrix, n: int) -> Any:
+        """Return the neighbors of one word or of many, whose vectors are there already."""
+        own = self.subwords.read([words] if isinstance(words, str) else words)
+        near = zip(own, self.neighbors(vectors, n + 1), strict=True)
+        found = [[(word, cosine) for word, cosine in some if word != itself][:n] for itself, some in near]
+        return found[0] if isinstance(words, str) else found
+
     def _query(self, positive: list[Any], negative: list[Any], exact: bool) -> npt.NDArray[np.float64]:
         """Return the sum of the positive items minus the negative ones, at any scale; words count with length 1."""
         total, largest = np.zeros(self.dims), 0.0
@@ -366,10 +373,11 @@ class Model(Segmenter):
         n, neighbors = whole_number("n", n, 1), whole_number("neighbors", neighbors, 0)
 
         def explain_one(word: str) -> Explanation:
-            find = partial(self.neighbors, word, neighbors)
-            confidence = self.confidence(word) if self.has_confidence else None
-            lattice = Lattice(self.subwords, word)
-            return Explanation(word, lattice, n, known=word in self, confidence=confidence, find_neighbors=find)
+            vectors, trust = self._embed_with_confidence([word])
+            confidence, lattice = None if trust is None else float(trust[0]), Lattice(self.subwords, word)
+            known = lattice.word in self.subwords.word_rows
+            find = partial(self._neighbors_of_vectors, word, vectors, neighbors)
+            return Explanation(word, lattice, n, known=known, confidence=confidence, find_neighbors=find)
 
         return self._each(words, explain_one)
 

@@ -29,6 +29,7 @@ from pbos.server.answers import compared, vectors_of
 from pbos.server.app import Batches, short_digits
 from pbos.server.examples import words_to_try
 from pbos.server.run import listen
+from pbos.words.subwords import Subwords
 from pbos.words.text import pack_strings
 
 WORDS = ["higher", "unfriendliest", "naïvety", "東京", "a b", "<&>"]
@@ -96,6 +97,34 @@ def test_weights(client, model):
 def test_neighbors(client, model):
     answer = client.get("/neighbors", params={"word": "unfriendliest", "n": 4}).json()
     assert [(one["word"], one["cosine"]) for one in answer["neighbors"]] == model.neighbors("unfriendliest", 4)
+
+
+@pytest.mark.parametrize(
+    ("path", "times"),
+    [
+        ("/embed?word=unfriendliest", 1),
+        ("/neighbors?word=unfriendliest", 1),
+        ("/explain?word=unfriendliest", 1),
+        ("/similarity?first=unfriendliest&second=king", 1),
+        ("/compare?first=unfriendliest&second=king", 1),
+        ("/segment?word=unfriendliest", 0),
+        ("/weights?word=unfriendliest", 0),
+    ],
+)
+def test_a_word_is_composed_once(client, monkeypatch, path, times):
+    made = []
+
+    def note(method):
+        def noting(self, words, *arguments, **options):
+            made.extend(words)
+            return method(self, words, *arguments, **options)
+
+        return noting
+
+    for name in ("embed", "confidence"):
+        monkeypatch.setattr(Subwords, name, note(getattr(Subwords, name)))
+    assert client.get(path).status_code == 200
+    assert made.count("unfriendliest") == times
 
 
 def test_confidence(confident, small_vectors):
@@ -751,10 +780,10 @@ class Broken(pbos.Model):
     def weights(self, word):
         raise ZeroDivisionError(f"nothing for {word}")
 
-    def neighbors(self, words, *arguments, **options):
-        if isinstance(words, list):
+    def _neighbors_of_vectors(self, words, vectors, n):
+        if words == ["secret"]:
             raise ZeroDivisionError(f"nothing for {words}")
-        return super().neighbors(words, *arguments, **options)
+        return super()._neighbors_of_vectors(words, vectors, n)
 
 
 def test_a_bug_gives_an_error_that_shows_no_internals(model, caplog):
@@ -766,7 +795,7 @@ def test_a_bug_gives_an_error_that_shows_no_internals(model, caplog):
             assert answer.json() == {"status": 500, "error": sentence}
             assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
     assert caplog.text.count("failed with ZeroDivisionError") == 2
-    assert "in weights" in caplog.text and "in neighbors" in caplog.text
+    assert "in weights" in caplog.text and "in _neighbors_of_vectors" in caplog.text
     assert "secret" not in caplog.text  # logs do not contain what users ask
 
 

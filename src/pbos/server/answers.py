@@ -10,15 +10,27 @@ import numpy as np
 from pbos.model import Model, Neighbors
 from pbos.server.gate import stop_if_abandoned
 from pbos.settings import Spelling
-from pbos.words.arrays import FloatMatrix, row_lengths, unit_rows
+from pbos.words.arrays import FloatMatrix, cosines, row_lengths, unit_rows
 from pbos.words.text import BOUNDARIES, encode, mark, normalize
 
 SCANNED = 1 << 15  # words searched for a subword at a time
 
 
-def confidence_of(model: Model, words: list[str]) -> list[float | None]:
-    """Return the confidence of words; None for each if the model has none."""
-    return model.confidence(words).tolist() if model.has_confidence else [None] * len(words)
+def composed(model: Model, words: list[str]) -> tuple[FloatMatrix, list[float | None]]:
+    """Return the vectors of words and their confidence, None for each if the model has none."""
+    vectors, confidence = model._embed_with_confidence(words)
+    return vectors, [None] * len(words) if confidence is None else confidence.tolist()
+
+
+def neighbors_of(model: Model, asked: list[tuple[str, int]]) -> list[dict[str, Any]]:
+    """Return the neighbors of words, and how many are asked for, with the confidence of the words."""
+    words = [word for word, _ in asked]
+    vectors, confidence = composed(model, words)
+    found = model._neighbors_of_vectors(words, vectors, max(n for _, n in asked))
+    return [
+        {"word": word, "confidence": sure, "neighbors": as_neighbors(near[:n])}
+        for (word, n), near, sure in zip(asked, found, confidence, strict=True)
+    ]
 
 
 def as_neighbors(found: Neighbors) -> list[dict[str, Any]]:
@@ -67,7 +79,7 @@ def compared(model: Model, words: tuple[str, str]) -> dict[str, Any]:
     With u and v the vectors of the words, scaled to length 1, a subword's part of u contributes its product with v, and
     its part of v the product with u. Each of these adds up to the cosine; the contribution is the mean of both.
     """
-    vectors = model.embed(words)
+    vectors, confidence = composed(model, list(words))
     units, lengths = unit_rows(vectors), np.maximum(row_lengths(vectors), np.finfo(np.float32).tiny)
     weights = [dict(model.weights(word)) for word in words]
     subwords = list(dict.fromkeys([*weights[0], *weights[1]]))
@@ -75,24 +87,32 @@ def compared(model: Model, words: tuple[str, str]) -> dict[str, Any]:
     parts = (table / lengths * (vectors_of(model, subwords) @ units[::-1].T)).mean(axis=1)
     order = np.argsort(-parts, kind="stable").tolist()
     return {
-        "words": described(model, list(words)),
-        "cosine": model.similarity(*words),
+        "words": described(model, list(words), confidence),
+        "cosine": float(cosines(vectors[:1], vectors[1:])[0]),
         "subwords": [
             {"subword": subwords[at], "weights": table[at].tolist(), "contribution": float(parts[at])} for at in order
         ],
     }
 
 
-def described(model: Model, words: list[str]) -> list[dict[str, Any]]:
+def described(model: Model, words: list[str], confidence: list[float | None]) -> list[dict[str, Any]]:
     """Return how each word is read and cut, and how far to trust its vector."""
-    names = ("word", "read_as", "known", "confidence", "coverage")
     return [
-        {**{name: getattr(one, name) for name in names}, "pieces": one.segmentations[0].pieces}
-        for one in model.explain(words, n=1)
+        {
+            "word": word,
+            "read_as": lattice.word,
+            "known": lattice.word in model.subwords.word_rows,
+            "confidence": sure,
+            "coverage": lattice.coverage(),
+            "pieces": lattice.best(1)[0].pieces,
+        }
+        for word, lattice, sure in zip(words, model.lattice(words), confidence, strict=True)
     ]
 
 
 def table_rows(model: Model, words: list[str], n: int) -> list[dict[str, Any]]:
     """Return a row of a table for each word, with its n nearest words."""
-    rows, near = described(model, words), model.neighbors(words, n)
-    return [{**row, "neighbors": as_neighbors(found)} for row, found in zip(rows, near, strict=True)]
+    vectors, confidence = composed(model, words)
+    near = model._neighbors_of_vectors(words, vectors, n)
+    rows = zip(described(model, words, confidence), near, strict=True)
+    return [{**row, "neighbors": as_neighbors(found)} for row, found in rows]

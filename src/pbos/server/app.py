@@ -34,7 +34,7 @@ from pbos import __version__
 from pbos.errors import InputError
 from pbos.model import QUERIES, Model, load
 from pbos.server import schemas
-from pbos.server.answers import about_subword, as_neighbors, compared, confidence_of, table_rows, vectors_of
+from pbos.server.answers import about_subword, compared, composed, neighbors_of, table_rows, vectors_of
 from pbos.server.examples import words_to_try
 from pbos.server.gate import WEIGHT, Gate, Load, error_response, stop_if_abandoned
 from pbos.server.schemas import Limits
@@ -137,8 +137,8 @@ def make_app(
     @vectors.get("/embed", response_model=schemas.WordVector)
     def embed_word(word: Word) -> Response:
         """Return the vector of a word; zeros if none of its subwords has a vector."""
-        vector = short_digits(model[word]).tolist()
-        return as_json({"word": word, "confidence": confidence_of(model, [word])[0], "vector": vector})
+        vectors, confidence = composed(model, [word])
+        return as_json({"word": word, "confidence": confidence[0], "vector": short_digits(vectors[0]).tolist()})
 
     @vectors.post("/embed", response_model=schemas.Vectors, responses={200: {"content": {RAW: binary, NPY: binary}}})
     def embed_batch(body: Words, accept: Annotated[str, Header(include_in_schema=False)] = JSON) -> Response:
@@ -375,16 +375,6 @@ class Batches:
         except Exception as error:
             half = len(items) // 2
             return [*await self.results(items[:half]), *await self.results(items[half:])] if half else [error]
-
-
-def neighbors_of(model: Model, asked: list[tuple[str, int]]) -> list[dict[str, Any]]:
-    """Return the neighbors of words, and how many are asked for, with the confidence of the words."""
-    words = [word for word, _ in asked]
-    found = model.neighbors(words, max(n for _, n in asked))
-    return [
-        {"word": word, "confidence": sure, "neighbors": as_neighbors(near[:n])}
-        for (word, n), near, sure in zip(asked, found, confidence_of(model, words), strict=True)
-    ]
 
 
 def warm_up(model: Model) -> None:
