@@ -17,9 +17,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from experiments.real_data import run
 from pbos.errors import InputError
 from pbos.files.atomic import write_whole
-from pbos.tables.fetching import run
 from pbos.tables.published import say
 
 FOLDER = Path(__file__).parent / ".cache" / "corpora"

@@ -19,8 +19,8 @@ ROOT = Path(__file__).parent.parent
 HEAD = """# The first minutes
 
 A recording: a new user with a clean environment, the wheel and nothing else, on two cores. In brackets is how long each
-command took. The first call of a kind compiles; `pbos compile` does it for all at once. The home of GloVe could not be
-reached from this machine, so the vectors came from a package. To repeat it, run `python scripts/first_minutes.py`.
+command took. The first call of a kind compiles; `pbos compile` does it for all at once. The home of GloVe cannot be
+reached from this machine, so a package had its vectors, instead of `pbos get glove-6b-50d`. To repeat it, run `python scripts/first_minutes.py`.
 
 ```text"""
 COMMANDS = """\
@@ -31,11 +31,10 @@ pbos neighbors rewatchable -n 3
 pbos explain unfriendliest
 python -c 'import pbos; model = pbos.load(); print(model["covfefe"][:4], model.confidence("covfefe"))'
 pbos get | head -5
-pbos get glove-6b-50d
-pbos train ~/.cache/pbos/vectors/glove-6b-50d --limit 100000 --heldout .05 -o my-model
+pbos train ~/vectors/glove-6b-50d --limit 100000 --heldout .05 -o my-model
 pbos neighbors -m my-model unfriendliest selfie-stick -n 3
 pbos embed -m my-model unfriendliest selfie-stick -o vectors.vec && cut -c 1-60 vectors.vec
-pbos train ~/.cache/pbos/vectors/glove-6b-50d --limit 100000 -o my-model
+pbos train ~/vectors/glove-6b-50d --limit 100000 -o my-model
 pbos serve -m my-model
 pip install "pbos[serve]"
 pbos serve -m my-model --port 8765 & sleep 9; curl -s localhost:8765/ | grep '<title>'; kill $!
@@ -51,6 +50,8 @@ def main() -> None:
                        capture_output=True)  # fmt: skip
         home = Path(folder, "home")
         home.mkdir()
+        fetch = [sys.executable, "-m", "experiments", "real-data", "glove-6b-50d", "-o", str(home / "vectors")]
+        subprocess.run(fetch, cwd=ROOT, check=True)
         path = f"{folder}/env/bin:{os.environ['PATH']}"
         environment = {**os.environ, "HOME": str(home), "PATH": path, "COLUMNS": "100", "PIP_QUIET": "1"}
         for name in ("PYTHONPATH", "NUMBA_CACHE_DIR", "VIRTUAL_ENV", "PBOS_CACHE"):

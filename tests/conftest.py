@@ -56,7 +56,7 @@ NEEDS = {  # the tier `adapters`: files, or folders, and the modules without whi
     "tests/experiments/test_neural.py": "torch",
     "tests/test_packaging.py": "hatchling",
     "tests/server/test_page.py": "fastapi playwright uvicorn",
-    "tests/tables/test_published.py": "matplotlib rapidfuzz scipy sklearn spacy torch",
+    "tests/experiments/test_real_data.py": "matplotlib rapidfuzz scipy sklearn spacy torch",
     "tests/experiments/test_real_tables.py": "matplotlib rapidfuzz scipy sklearn torch",
     "tests/files/test_remote.py": "boto3 distributed fsspec gensim moto pyarrow s3fs",
     "tests/experiments/test_reproduce.py": "matplotlib rapidfuzz scipy sklearn torch",

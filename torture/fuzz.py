@@ -173,7 +173,7 @@ def as_keyed_vectors(state: bytes) -> bytes:
 
 def read_polyglot(data: bytes) -> object:
     """Read a pickle of Polyglot."""
-    from pbos.tables.archives import read_polyglot
+    from pbos.tables.pickles import read_polyglot
 
     return read_polyglot(file_with(data, "polyglot.pkl"))
 

