@@ -20,7 +20,8 @@ HEAD = """# The first minutes
 
 A recording: a new user with a clean environment, the wheel and nothing else, on two cores. In brackets is how long each
 command took. The first call of a kind compiles; `pbos compile` does it for all at once. The home of GloVe cannot be
-reached from this machine, so a package had its vectors, instead of `pbos get glove-6b-50d`. To repeat it, run `python scripts/first_minutes.py`.
+reached from this machine, so a package had its vectors, instead of `pbos get glove-6b-50d`. To repeat it, run
+`python scripts/first_minutes.py`.
 
 ```text"""
 COMMANDS = """\
