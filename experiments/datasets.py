@@ -18,7 +18,7 @@ from typing import NamedTuple
 from pbos.errors import FormatError, InputError
 from pbos.evaluation.datasets import Pair, read_pairs
 from pbos.files.atomic import write_whole_folder
-from pbos.files.paths import PathLike, local, open_bytes, read_lines, user_cache
+from pbos.files.paths import PathLike, open_bytes, read_lines, to_local_path, user_cache
 from pbos.settings import check_choice
 from pbos.tables.fetching import download, take_out
 
@@ -235,7 +235,7 @@ def data_folder(data: PathLike | None) -> Path | None:
     chosen = data or os.environ.get(VARIABLE)
     if not chosen:
         return None
-    folder = local(chosen)
+    folder = to_local_path(chosen)
     if not folder.is_dir():
         source = "" if data else f" (from the variable {VARIABLE})"
         raise InputError(f"the data folder {folder} {'is a file' if folder.exists() else 'does not exist'}{source}")

@@ -614,10 +614,10 @@ def load(path: str | PathLike[str] | None = None, *, verify: bool = False) -> Mo
     >>> model["unfriendliest"].dtype
     dtype('float32')
     """
-    return Model.load(place_of(path), verify=verify)
+    return Model.load(resolve_model(path), verify=verify)
 
 
-def place_of(path: str | PathLike[str] | None) -> str | PathLike[str]:
+def resolve_model(path: str | PathLike[str] | None) -> str | PathLike[str]:
     """Return where a model is: None, and the names of models that come with pbos, stand for their folders.
 
     >>> place_of("russian").name

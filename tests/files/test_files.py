@@ -19,8 +19,8 @@ import pbos
 from pbos.errors import FormatError, InputError, MissingExtraError, warn
 from pbos.files import atomic
 from pbos.files import paths as files
-from pbos.files.atomic import check_target, discard, hidden, lock, remove, sweep, write_whole, write_whole_folder
-from pbos.files.paths import absolute, is_remote, lines_between, local, names_in, read_lines
+from pbos.files.atomic import check_target, discard, lock, remove, staging_path, sweep, write_whole, write_whole_folder
+from pbos.files.paths import absolute, is_remote, lines_between, names_in, read_lines, to_local_path
 from pbos.jobs.workspace import workspace
 
 root = pytest.mark.skipif(sys.platform == "win32" or os.geteuid() != 0, reason="only root can give files away")
@@ -79,8 +79,8 @@ def test_a_file_without_lines(write, content):
 
 def test_urls_of_local_files_are_paths(write):
     path = write(b"a\n")
-    assert local(path) == local(path.as_uri()) == local(Path(path.as_uri())) == path
-    assert local(Path("/a b/c#d").as_uri()) == Path("/a b/c#d")
+    assert to_local_path(path) == to_local_path(path.as_uri()) == to_local_path(Path(path.as_uri())) == path
+    assert to_local_path(Path("/a b/c#d").as_uri()) == Path("/a b/c#d")
     assert read_lines(path.as_uri()) == [(1, "a")]
     assert not any(map(is_remote, ("C:/x", "c:\\x", "x", "a:b", "file:x", "/s3://x", path.as_uri())))
     assert all(map(is_remote, ("s3://b/x", Path("s3://b/x"), "simplecache::gs://b/x", "https://x", "HTTPS://x")))
@@ -259,7 +259,7 @@ def killed(action):
 @posix
 def test_what_killed_processes_leave_is_removed(tmp_path):
     def die_while_writing(target):
-        with hidden(target) as temporary:
+        with staging_path(target) as temporary:
             temporary.mkdir()
             (temporary / "half").write_bytes(b"half")
             os.kill(os.getpid(), signal.SIGKILL)
@@ -269,7 +269,7 @@ def test_what_killed_processes_leave_is_removed(tmp_path):
         killed(lambda name=name: die_while_writing(tmp_path / name))
     (tmp_path / ".file.0123456789ab.tmp").mkdir()  # killed before it was locked
     assert len(names_in(tmp_path)) == 3
-    with hidden(target) as temporary:  # of a process that lives
+    with staging_path(target) as temporary:  # of a process that lives
         temporary.write_bytes(b"still there")
         with write_whole(target) as stream:
             stream.write(b"new")
@@ -554,7 +554,7 @@ def test_what_has_no_descriptors_of_folders_is_as_safe(tmp_path, precious, monke
 
 @posix
 def test_the_lock_of_a_folder_is_no_link_and_no_program(tmp_path):
-    with hidden(tmp_path / "file") as temporary:
+    with staging_path(tmp_path / "file") as temporary:
         assert stat.S_IMODE((temporary.parent / ".lock").stat().st_mode) & 0o111 == 0
     (tmp_path / "job").mkdir()
     (tmp_path / "job" / ".lock").symlink_to(tmp_path / "made")

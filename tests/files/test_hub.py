@@ -13,7 +13,7 @@ import yaml
 
 import pbos
 from pbos import InputError, MissingExtraError, ModelError
-from pbos.files.hub import place_of
+from pbos.files.hub import hub_place
 
 WORDS = ["unbelievable", "higher", "covfefe"]
 
@@ -197,9 +197,9 @@ def test_what_cannot_be_pushed(hub, model):
 
 
 def test_places():
-    assert place_of("hf://datasets/o/n@refs/pr/1/a/b")[1:] == ("dataset", "o/n", "refs/pr/1", "a/b")
-    assert place_of("hf://o/n@a%2Fb/")[1:] == (None, "o/n", "a/b", "")
-    assert place_of("hf:/models/o/n")[1:] == ("model", "o/n", None, "")
+    assert hub_place("hf://datasets/o/n@refs/pr/1/a/b")[1:] == ("dataset", "o/n", "refs/pr/1", "a/b")
+    assert hub_place("hf://o/n@a%2Fb/")[1:] == (None, "o/n", "a/b", "")
+    assert hub_place("hf:/models/o/n")[1:] == ("model", "o/n", None, "")
 
 
 def test_without_huggingface_hub(monkeypatch):

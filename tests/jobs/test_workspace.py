@@ -18,7 +18,7 @@ import pbos
 from pbos import InputError
 from pbos.files.atomic import lock
 from pbos.jobs.pools import Threads
-from pbos.jobs.workspace import Mapped, Slices, Workspace, filled
+from pbos.jobs.workspace import Mapped, Slices, Workspace, solve_slices
 from pbos.settings import PRESETS, Preset
 from pbos.training.plan import Plan
 from pbos.words.subwords import Subwords
@@ -150,7 +150,7 @@ def test_a_matrix_is_filled_some_columns_at_a_time(work):
     def compute(some):
         return {"vectors": whole[:, some].copy(), "first": some.start}
 
-    found, facts = filled(work, whole.shape, slices, compute, "fill", Threads(2), 0, done.append)
+    found, facts = solve_slices(work, whole.shape, slices, compute, "fill", Threads(2), 0, done.append)
     assert sorted(done) == [1, 4, 5]
     assert [fact["first"] for fact in facts] == [0, 4, 5]
     assert isinstance(found, Slices) == (work.folder is not None)

@@ -14,9 +14,9 @@ from test_solve import dense_ridge, random_matrix, sparse, system_of, tight
 import pbos
 from pbos import InputError, ModelError
 from pbos.kernels.vectors import products
-from pbos.training.confidence import leverages, shared_words, unfitted
+from pbos.training.confidence import leverages, shared_words, subword_evidence
 from pbos.training.solve import Ridge
-from pbos.training.system import without
+from pbos.training.system import without_heldout
 from pbos.training.tune import Words
 from pbos.words.confidence import Confidence
 from pbos.words.text import unpack_strings
@@ -133,7 +133,7 @@ def test_evidence_by_hand(with_reliability, monkeypatch):
     trust = random.uniform(0.3, 2, 40).astype(np.float32) if with_reliability else np.ones(40, np.float32)
     reliability = trust if with_reliability else None
     words = Words(weights, targets, counts)
-    found = unfitted(words, vectors, lam=lam, penalty=penalty, reliability=reliability)
+    found = subword_evidence(words, vectors, lam=lam, penalty=penalty, reliability=reliability)
 
     taken = leverages_by_hand(matrix, lam, penalty, trust)
     assert leverages(weights, words.rows, lam, penalty, reliability, n_words) == pytest.approx(taken, rel=1e-5)
@@ -169,7 +169,7 @@ def test_evidence_by_hand(with_reliability, monkeypatch):
 def test_held_out_words_take_their_own_subwords_with_them():
     system, _ = system_of(120, 5)
     hidden = np.arange(120) % 7 == 0
-    index, packed = without(system, np.flatnonzero(~hidden))
+    index, packed = without_heldout(system, np.flatnonzero(~hidden))
     words = unpack_strings(*packed)
     assert words == [word for word, gone in zip(system.words, hidden, strict=True) if not gone]
     texts = [oracle.written(word, True, True)[0] for word in words]
@@ -333,7 +333,7 @@ def test_vectors_and_confidences_together(model, small_counts):
         vectors, confidences = one._embed_with_confidence(words)
         assert np.array_equal(vectors, one.embed(words))
         assert np.array_equal(confidences, one.confidence(words))
-    without = pbos.train({"high": [1.0], "low": [0.0]}, lam=0.1)
-    vectors, confidences = without._embed_with_confidence(["lower"])
-    assert np.array_equal(vectors, without.embed(["lower"]))
+    plain = pbos.train({"high": [1.0], "low": [0.0]}, lam=0.1)
+    vectors, confidences = plain._embed_with_confidence(["lower"])
+    assert np.array_equal(vectors, plain.embed(["lower"]))
     assert confidences is None

@@ -13,7 +13,7 @@ from pbos import InputError, PbosWarning
 from pbos.jobs.pools import Threads
 from pbos.kernels import columns
 from pbos.settings import Preset
-from pbos.training.solve import Own, Ridge, order_of_words, sgd
+from pbos.training.solve import Ridge, WholeWordShare, order_of_words, sgd
 from pbos.training.system import make_system
 from pbos.training.train import make_index
 from pbos.training.tune import Run
@@ -241,7 +241,9 @@ def test_a_tiny_weight_gives_no_huge_vector(weight, device):
     )
     targets = np.array([[1, 2], [3, 4]], np.float32)
     plain = Ridge(weights).solve(targets, 0.1, device=device, **TIGHT).vectors
-    found = Ridge(weights).solve(targets, 0.1, own=Own(np.array([1, 2]), 1.0), device=device, **TIGHT).vectors
+    found = (
+        Ridge(weights).solve(targets, 0.1, own=WholeWordShare(np.array([1, 2]), 1.0), device=device, **TIGHT).vectors
+    )
     assert found[0] == pytest.approx(plain[0])
     assert found[1] == pytest.approx((targets[0] - plain[0]) / 0.5, rel=1e-4)
     assert found[2] == pytest.approx((targets[1] - plain[0]) / weight if weight == 1e-3 else plain[2], rel=1e-4)

@@ -16,7 +16,7 @@ from pbos.cli.common import SchedulerOption, ThreadsOption, note, one_of, with_s
 from pbos.cli.files import ForceOption, OutputOption, check_output, note_saved
 from pbos.errors import InputError, PbosError
 from pbos.files.atomic import remove
-from pbos.files.paths import absolute, is_remote, local
+from pbos.files.paths import absolute, is_remote, to_local_path
 from pbos.settings import DTYPES
 
 ColumnOption = Annotated[
@@ -177,7 +177,7 @@ def texts_of(names: list[str] | None) -> Path | list[Path]:
     """Return the files to read; without any, stdin."""
     if not names and sys.stdin.isatty():
         note("reading text from the keyboard; end with Ctrl-D")
-    paths = [Path(name) if name else local(name) for name in names or ["-"]]  # Path("") would be this folder
+    paths = [Path(name) if name else to_local_path(name) for name in names or ["-"]]  # Path("") would be this folder
     return paths[0] if len(paths) == 1 else paths
 
 

@@ -142,7 +142,7 @@ def segmenter_of(model: str | None, counts: str | None, **settings: Any) -> pbos
     if counts is not None:
         return pbos.Segmenter.from_counts(counts, **settings)
     from pbos.files.model_folder import folder_of, read_files
-    from pbos.model import place_of
+    from pbos.model import resolve_model
 
-    place = place_of(model)
+    place = resolve_model(model)
     return pbos.load(model) if "vectors" in read_files(folder_of(place), layout={})[0] else pbos.Segmenter.load(place)

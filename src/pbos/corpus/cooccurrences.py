@@ -18,7 +18,7 @@ import numpy.typing as npt
 from pbos.corpus.words import words_of
 from pbos.errors import FormatError, InputError
 from pbos.files.atomic import write_whole_folder
-from pbos.files.paths import PathLike, damage_in, local, real
+from pbos.files.paths import PathLike, damage_in, resolve_links, to_local_path
 from pbos.jobs.threads import in_threads, thread_count
 from pbos.kernels.text import END, add_counts, count_contexts, count_sorted, find_places, join_lists, renumber, thin_out
 from pbos.words.readonly import ReadOnlyList
@@ -127,7 +127,7 @@ class Cooccurrences:
     @classmethod
     def load(cls, path: PathLike) -> Cooccurrences:
         """Open a folder; its arrays stay mapped, not in memory."""
-        folder = local(path)
+        folder = to_local_path(path)
         counting, blocks = read_info(folder)
         with errors_of(folder):
             words = folder / "words.txt"
@@ -209,7 +209,7 @@ def merge(parts: list[Cooccurrences], path: PathLike, threads: int | None = None
         counts[new] += some_of(part.counts)
         sizes[new] += np.diff(some_of(part.indptr))
     some = list(ranges(np.concatenate([[0], np.cumsum(sizes)])))
-    with write_whole_folder(real(path)) as folder:
+    with write_whole_folder(resolve_links(path)) as folder:
         writers = {name: ArrayWriter(folder / f"{name}.npy", dtype) for name, dtype in ARRAYS.items()}
         writers["counts"].add(counts)
         writers["indptr"].add(np.zeros(1, np.int64))

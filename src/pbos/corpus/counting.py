@@ -14,8 +14,8 @@ from pbos import __version__
 from pbos.corpus.cooccurrences import Cooccurrences, Counting, merge, read_info
 from pbos.corpus.sources import Shard, Source, text_of
 from pbos.errors import InputError, warn
-from pbos.files.atomic import LOCK, check_owner, discard, hidden, lock, put_in_place, remove, write_whole
-from pbos.files.paths import real
+from pbos.files.atomic import LOCK, check_owner, discard, lock, put_in_place, remove, staging_path, write_whole
+from pbos.files.paths import resolve_links
 from pbos.jobs.pools import Pool
 from pbos.jobs.progress import progress as progress_bar
 from pbos.jobs.threads import thread_count
@@ -74,7 +74,7 @@ def count_text(
             runs.count([Job(number, *one) for number, one in enumerate(new)], pool, progress)
             runs.merge({folder / SUM: [target, *runs.paths()] if before else runs.paths()}, pool)
             if len(Cooccurrences.load(folder / SUM)):
-                with hidden(target) as temporary:
+                with staging_path(target) as temporary:
                     (folder / SUM).rename(temporary)
                     put_in_place(temporary, target)
         runs.clear()
@@ -130,7 +130,7 @@ def merge_runs(group: tuple[Path, list[Path]], threads: int) -> None:
 def only_here(folder: Path) -> Iterator[None]:
     """Keep other processes out of a folder; at the end remove what is not a run, and the folder if it is empty."""
     folder.mkdir(parents=True, exist_ok=True)
-    with lock(real(folder), f"another process is counting into {folder}; wait for it, or stop it") as handle:
+    with lock(resolve_links(folder), f"another process is counting into {folder}; wait for it, or stop it") as handle:
         check_owner(folder, handle)
         check_version(folder)
         try:

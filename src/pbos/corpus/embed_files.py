@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pbos import __version__
 from pbos.corpus.sources import files_of, plain_size
 from pbos.errors import InputError
-from pbos.files.atomic import check_target, discard, hidden, write_whole
+from pbos.files.atomic import check_target, discard, staging_path, write_whole
 from pbos.files.model_folder import CONFIG, TENSORS, folder_of
 from pbos.files.paths import (
     everywhere,
@@ -36,7 +36,7 @@ from pbos.jobs.interrupts import interruptible
 from pbos.jobs.pools import pool_of
 from pbos.jobs.progress import progress as progress_bar
 from pbos.jobs.threads import in_threads
-from pbos.model import Model, place_of
+from pbos.model import Model, resolve_model
 
 if TYPE_CHECKING:
     from pbos.adapters.arrow import Embedded, Embedder, MissingInColumn, Table
@@ -111,7 +111,7 @@ def embed_files(
         embedder.embed(as_column([]), "word")  # raises an error if the model lacks what is asked of it
         job = {
             "pbos": __version__,
-            "model": digest_of(folder_of(place_of(path))),
+            "model": digest_of(folder_of(resolve_model(path))),
             "inputs": [
                 [public_name(file), *state]
                 for file, state in zip(files, in_threads(state_of, files, AT_ONCE), strict=True)
@@ -155,7 +155,7 @@ def saved(model: Model | str | PathLike[str] | None, folder: str) -> Iterator[st
         return
     if is_remote(folder):
         raise InputError(f"a model in memory cannot be used for {folder}; save it, and pass the path of its folder")
-    with hidden(Path(folder)) as temporary:
+    with staging_path(Path(folder)) as temporary:
         model.save(temporary)
         yield temporary
 

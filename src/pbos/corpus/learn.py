@@ -20,7 +20,7 @@ from pbos.corpus.sources import Source, source_of
 from pbos.corpus.vectors import word_vectors
 from pbos.errors import InputError, whole_number
 from pbos.files.atomic import check_target, remove, sweep
-from pbos.files.paths import absolute, is_remote, local, real
+from pbos.files.paths import absolute, is_remote, resolve_links, to_local_path
 from pbos.jobs.interrupts import interruptible
 from pbos.jobs.pools import Pool, check_scheduler, pool_of
 from pbos.jobs.threads import thread_count
@@ -86,7 +86,7 @@ def count(
     check_folder("cooccurrences=FOLDER", cooccurrences, add=add)
     check_folder("output=FILE", kept, resume=resume, scheduler=scheduler not in (None, "local"))
     check_places(output, kept and absolute(kept))
-    if output is not None and not is_remote(output) and local(output).is_dir():
+    if output is not None and not is_remote(output) and to_local_path(output).is_dir():
         raise InputError(f"{output} is a folder, not a file to write counts to")
     check_name(output or "")
     check_apart(output, kept, kept and f"{kept}.parts")
@@ -190,7 +190,7 @@ def learn(
     check_name(counts or "")
     check_places(vectors, counts, cooccurrences and absolute(cooccurrences))
     check_apart(vectors, counts, cooccurrences, cooccurrences and f"{cooccurrences}.parts", output, checked.parts)
-    if isinstance(text, (str, PathLike)) and not is_remote(text) and local(text).is_dir():
+    if isinstance(text, (str, PathLike)) and not is_remote(text) and to_local_path(text).is_dir():
         text = Cooccurrences.load(text)
     with folder_for(cooccurrences) as folder:
         if isinstance(text, Cooccurrences):
@@ -248,7 +248,7 @@ def check_places(*paths: str | PathLike[str] | None) -> None:
 
 def check_apart(*paths: str | PathLike[str] | None) -> None:
     """Raise InputError if two files or folders to write are the same, or one is in the other."""
-    given = [(path, real(path)) for path in paths if path is not None and not is_remote(path)]
+    given = [(path, resolve_links(path)) for path in paths if path is not None and not is_remote(path)]
     for (one, place), (other, outer) in itertools.permutations(given, 2):
         if outer in (place, *place.parents):
             raise InputError(f"{one} and {other} cannot both be written; choose places that are not in each other")
@@ -278,7 +278,7 @@ def counted(
     progress: bool | None,
 ) -> Cooccurrences:
     """Return the co-occurrences of a text, from the folder where they are kept."""
-    folder = real(folder)
+    folder = resolve_links(folder)
     parts = folder.with_name(f"{folder.name}.parts")
     sweep(folder.parent, folder.name)
     if parts.exists() and not resume:

@@ -25,9 +25,9 @@ from pbos.files.paths import (
     exists,
     is_remote,
     is_table,
-    local,
     open_bytes,
     open_file,
+    to_local_path,
     url_of,
 )
 from pbos.jobs.pools import Pool
@@ -192,7 +192,7 @@ def files_of(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
         if os.fspath(path) == "-":  # stdin
             found.append("-")
             continue
-        name = url_of(path) if is_remote(path) else str(local(path))
+        name = url_of(path) if is_remote(path) else str(to_local_path(path))
         matches = [name] if exists(name) else files_like(name)
         if not matches:
             raise InputError(f"{name}: there is no such file; pass files, or patterns such as 'texts/*.txt.gz'")

@@ -21,7 +21,7 @@ from types import SimpleNamespace
 from typing import Any, BinaryIO
 
 from pbos.errors import InputError
-from pbos.files.paths import PathLike, digest_of, is_hub, is_remote, local, real, suffix_of, zstandard
+from pbos.files.paths import PathLike, digest_of, is_hub, is_remote, resolve_links, suffix_of, to_local_path, zstandard
 
 if sys.platform != "win32":
     import fcntl
@@ -45,10 +45,10 @@ def check_target(path: PathLike) -> None:
 
         remote.check_writable(path)
         return
-    given, folder = local(path), real(path).parent
+    given, folder = to_local_path(path), resolve_links(path).parent
     if not folder.is_dir():
         raise InputError(f"{path} cannot be written: its folder does not exist")
-    if not (given.is_dir() or is_standing(given) or os.access(folder, os.W_OK)):
+    if not (given.is_dir() or is_special_file(given) or os.access(folder, os.W_OK)):
         raise InputError(f"{path} cannot be written: no permission to write in {folder}")
 
 
@@ -72,7 +72,7 @@ def errors_about(target: Path, temporary: Path) -> Iterator[None]:
 
 
 @contextmanager
-def hidden(target: Path) -> Iterator[Path]:
+def staging_path(target: Path) -> Iterator[Path]:
     """Yield a new path for what will become a file or folder when it is complete; errors name the target.
 
     It is in a hidden folder next to the target, which is removed at the end. The folder is locked until then: this
@@ -167,7 +167,7 @@ def discard(folder: Path, handle: int | None = None) -> None:
 
 def remove(folder: Path) -> None:
     """Remove a folder so that no part of it is left under its name if this is interrupted; of a link, only the link."""
-    with hidden(folder) as temporary, suppress(FileNotFoundError):
+    with staging_path(folder) as temporary, suppress(FileNotFoundError):
         folder.rename(temporary)
 
 
@@ -185,13 +185,13 @@ def write_whole(path: PathLike) -> Iterator[BinaryIO]:
         with remote.uploaded(path) as temporary, write_whole(temporary) as stream:
             yield stream
         return
-    given = local(path)
-    if is_standing(given):
+    given = to_local_path(path)
+    if is_special_file(given):
         with errors_about(given, given), open_standing(given) as raw, compressed(raw, suffix_of(given)) as stream:
             yield stream
         return
-    target = real(path)
-    with errors_about(given, target), hidden(target) as temporary:
+    target = resolve_links(path)
+    with errors_about(given, target), staging_path(target) as temporary:
         mode = mode_of(target)
         with open(temporary, "xb", opener=lambda name, flags: os.open(name, flags, 0o666 & mode)) as raw:
             keep_rights(raw.fileno(), target)
@@ -203,7 +203,7 @@ def write_whole(path: PathLike) -> Iterator[BinaryIO]:
         sync(target.parent)
 
 
-def is_standing(path: Path) -> bool:
+def is_special_file(path: Path) -> bool:
     """Return whether there is something to write into, such as a pipe, and not a file to replace."""
     try:
         kind = path.stat().st_mode
@@ -261,8 +261,8 @@ def write_whole_folder(path: PathLike, last: str = "") -> Iterator[Path]:
             temporary.mkdir()
             yield temporary
         return
-    target = local(path)
-    with hidden(target) as temporary:
+    target = to_local_path(path)
+    with staging_path(target) as temporary:
         temporary.mkdir(mode_of(target) | 0o700)
         yield temporary
         put_in_place(temporary, target)

@@ -45,7 +45,7 @@ class Place(NamedTuple):
     folder: str  # "" for the whole repository
 
 
-def place_of(path: PathLike) -> Place:
+def hub_place(path: PathLike) -> Place:
     """Return what a URL means, in the syntax of huggingface_hub.
 
     >>> place_of("hf://owner/name@v1/german")
@@ -64,7 +64,7 @@ def place_of(path: PathLike) -> Place:
 
 def fetch(path: PathLike, *names: str) -> Path:
     """Return a folder in the cache of huggingface_hub with some files of a folder, all of the same commit."""
-    place = place_of(path)
+    place = hub_place(path)
     patterns = [escape(f"{place.folder}/{name}".lstrip("/")) for name in names]
     with errors_about(place):
         snapshot = api().snapshot_download(
@@ -83,7 +83,7 @@ def fetch(path: PathLike, *names: str) -> Path:
 
 def create(path: PathLike, private: bool | None = None) -> None:
     """Make a repository and the branch of a URL, unless they are there; an error if one may not write to it."""
-    place = place_of(path)
+    place = hub_place(path)
     with errors_about(place):
         api().create_repo(place.repo, repo_type=place.kind, private=private, exist_ok=True)
         if place.revision:
@@ -93,7 +93,7 @@ def create(path: PathLike, private: bool | None = None) -> None:
 @contextmanager
 def uploaded(path: PathLike) -> Iterator[Path]:
     """Yield a folder to fill; its files are uploaded in one commit when the block is done."""
-    place = place_of(path)
+    place = hub_place(path)
     with tempfile.TemporaryDirectory(prefix="pbos-") as scratch:
         yield Path(scratch)
         files = [(f"{place.folder}/{file.name}".lstrip("/"), file) for file in sorted(Path(scratch).iterdir())]

@@ -23,7 +23,17 @@ import numpy.typing as npt
 
 from pbos.errors import ModelError
 from pbos.files.atomic import check_target, errors_about, reserve, write_whole_folder
-from pbos.files.paths import PathLike, fetch, is_hub, is_remote, local, names_in, open_file, real, url_of
+from pbos.files.paths import (
+    PathLike,
+    fetch,
+    is_hub,
+    is_remote,
+    names_in,
+    open_file,
+    resolve_links,
+    to_local_path,
+    url_of,
+)
 from pbos.settings import MAX_DIMS
 
 FORMAT_VERSION = 1
@@ -158,7 +168,7 @@ def check_checksums(folder: Path, file: TensorFile, config: dict[str, Any], veri
 
 def target_of(path: PathLike) -> PathLike:
     """Return where to save a model: a URL as it is, and of a path what links lead to."""
-    return path if is_remote(path) else real(os.path.expanduser(local(path)))  # noqa: PTH111 (a Path fails on ~x)
+    return path if is_remote(path) else resolve_links(os.path.expanduser(to_local_path(path)))  # noqa: PTH111 (a Path fails on ~x)
 
 
 def check_writable(path: PathLike) -> PathLike:
@@ -198,7 +208,11 @@ def is_model(folder: PathLike) -> bool:
     """Return whether a folder has a pbos model of any version, or what was uploaded of one."""
     try:
         remote = is_remote(folder)
-        with open_file(f"{url_of(folder)}/{CONFIG}") if remote else open_regular(local(folder) / CONFIG) as stream:
+        with (
+            open_file(f"{url_of(folder)}/{CONFIG}")
+            if remote
+            else open_regular(to_local_path(folder) / CONFIG) as stream
+        ):
             config = json.loads(stream.read(MAX_CONFIG) or '{"format": "pbos"}')
     except (OSError, ValueError, RecursionError):
         return False
@@ -208,7 +222,7 @@ def is_model(folder: PathLike) -> bool:
 def folder_of(path: PathLike) -> Path:
     """Return the folder of a model; that of a remote one is fetched."""
     if not is_remote(path):
-        return local(path).expanduser()
+        return to_local_path(path).expanduser()
     try:
         return fetch(path, CONFIG, TENSORS)
     except FileNotFoundError as error:

@@ -99,7 +99,7 @@ def url_of(path: PathLike) -> str:
     return REMOTE_URL.sub(lambda found: f"{found[1].lower()}://", text_of(path), count=1).rstrip("/")
 
 
-def local(path: PathLike) -> Path:
+def to_local_path(path: PathLike) -> Path:
     """Return the path of a local file or folder, which may be given as file:///path; other URLs are an error."""
     text = text_of(path)
     if not text or "\0" in text:
@@ -113,12 +113,12 @@ def local(path: PathLike) -> Path:
 
 def absolute(path: PathLike) -> Path:
     """Return a path from the root, without `.` and `..`; unlike Path.resolve, it does not follow links."""
-    return Path(os.path.abspath(local(path)))  # noqa: PTH100
+    return Path(os.path.abspath(to_local_path(path)))  # noqa: PTH100
 
 
-def real(path: PathLike) -> Path:
+def resolve_links(path: PathLike) -> Path:
     """Return the path of what links lead to, which need not be there."""
-    return Path(os.path.realpath(local(path)))
+    return Path(os.path.realpath(to_local_path(path)))
 
 
 def everywhere(path: PathLike) -> str:
@@ -153,7 +153,7 @@ def exists(path: PathLike) -> bool:
         from pbos.files import remote
 
         return bool(remote.info_of(path))
-    return local(path).exists()
+    return to_local_path(path).exists()
 
 
 def is_folder(path: PathLike) -> bool:
@@ -162,7 +162,7 @@ def is_folder(path: PathLike) -> bool:
         from pbos.files import remote
 
         return remote.info_of(path).get("type") == "directory"
-    return local(path).is_dir()
+    return to_local_path(path).is_dir()
 
 
 def names_in(path: PathLike) -> set[str]:
@@ -171,7 +171,7 @@ def names_in(path: PathLike) -> set[str]:
         from pbos.files import remote
 
         return remote.names_in(path)
-    return {entry.name for entry in local(path).iterdir()} if local(path).is_dir() else set()
+    return {entry.name for entry in to_local_path(path).iterdir()} if to_local_path(path).is_dir() else set()
 
 
 def remove_file(path: PathLike) -> None:
@@ -181,7 +181,7 @@ def remove_file(path: PathLike) -> None:
 
         remote.remove(path)
     else:
-        local(path).unlink(missing_ok=True)
+        to_local_path(path).unlink(missing_ok=True)
 
 
 # Reading --------------------------------------------------------------------------------------------------------------
@@ -273,7 +273,7 @@ def open_file(path: PathLike) -> io.BufferedReader:
         from pbos.files import remote
 
         return io.BufferedReader(remote.RemoteFile(path), buffer_size=1 << 20)
-    return local(path).open("rb")
+    return to_local_path(path).open("rb")
 
 
 def state_of(path: PathLike) -> list[Any]:
@@ -282,7 +282,7 @@ def state_of(path: PathLike) -> list[Any]:
         from pbos.files import remote
 
         return remote.state_of(path)
-    found = local(path).stat()
+    found = to_local_path(path).stat()
     return [found.st_size, found.st_mtime_ns]
 
 
@@ -295,7 +295,7 @@ def on_disk(path: PathLike) -> Path:
         from pbos.files import remote
 
         return remote.fetch_file(path)
-    return local(path)
+    return to_local_path(path)
 
 
 def fetch(path: PathLike, *names: str) -> Path:

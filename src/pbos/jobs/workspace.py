@@ -22,16 +22,16 @@ from pbos.files.atomic import (
     LOCK,
     check_owner,
     errors_about,
-    hidden,
     lock,
     remove,
     reserve,
     save_array,
+    staging_path,
     sweep,
     sync,
     write_whole,
 )
-from pbos.files.paths import names_in, real
+from pbos.files.paths import names_in, resolve_links
 from pbos.jobs.pools import Pool
 from pbos.jobs.threads import blocks
 
@@ -109,7 +109,7 @@ class Workspace:
         if self.folder is None or (isinstance(array, Mapped) and array.path is not None):
             return array
         path = self.path(name)
-        with hidden(path) as temporary:
+        with staging_path(path) as temporary:
             with temporary.open("xb") as stream:
                 save_array(stream, array)
             temporary.replace(path)
@@ -165,7 +165,7 @@ def workspace(folder: Path | None, describe: Callable[[], dict[str, Any]]) -> It
         yield Workspace()
         return
     check_folder(folder)
-    place = real(folder)
+    place = resolve_links(folder)
     sweep(place.parent, place.name)
     with lock(place, f"another process works in {folder}; wait for it, or stop it") as handle:
         check_owner(folder, handle)
@@ -210,7 +210,7 @@ class Slices:
         return whole
 
 
-def filled(
+def solve_slices(
     work: Workspace,
     shape: tuple[int, int],
     slices: list[slice],
@@ -240,11 +240,11 @@ def filled(
             whole[:, first:last] = part.pop("vectors")
         on_slice(last - first)
 
-    parts = pool.map(stage, partial(computed, work, compute), slices, put, memory)
+    parts = pool.map(stage, partial(load_or_compute, work, compute), slices, put, memory)
     return Slices([part.pop("vectors") for part in parts]) if whole is None else whole, parts
 
 
-def computed(work: Workspace, compute: Callable[[slice], dict[str, Any]], some: slice) -> dict[str, Any]:
+def load_or_compute(work: Workspace, compute: Callable[[slice], dict[str, Any]], some: slice) -> dict[str, Any]:
     """Return a slice of a matrix, computed now or earlier."""
     found = work.step(f"vectors.{some.start}-{some.stop}", partial(compute, some))
     return {**found, "columns": [some.start, some.stop]}

@@ -40,7 +40,7 @@ def same(codes, first, second, length):
 
 
 @kernel
-def place_of(slots, hash_):
+def slot_of(slots, hash_):
     """Return the first slot for a hash; later ones follow in a circle."""
     return np.int64(hash_ >> np.uint64(20)) & (slots.size - 1)
 
@@ -48,7 +48,7 @@ def place_of(slots, hash_):
 @kernel
 def free_place(slots, hash_):
     """Return the first free slot for a hash."""
-    place = place_of(slots, hash_)
+    place = slot_of(slots, hash_)
     while slots[place] >= 0:
         place = (place + 1) & (slots.size - 1)
     return place
@@ -86,7 +86,7 @@ def find_words(codes, kinds):
         for k in range(at, end):
             hash_ = (hash_ ^ np.uint64(codes[k])) * MULTIPLIER
             hash_ ^= hash_ >> np.uint64(32)
-        place = place_of(slots, hash_)
+        place = slot_of(slots, hash_)
         while True:
             word = slots[place]
             if word < 0 or (

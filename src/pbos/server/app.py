@@ -36,7 +36,7 @@ from pbos.model import QUERIES, Model, load
 from pbos.server import schemas
 from pbos.server.answers import about_subword, compared, composed, neighbors_of, table_rows, vectors_of
 from pbos.server.examples import words_to_try
-from pbos.server.gate import WEIGHT, Gate, Load, error_response, stop_if_abandoned
+from pbos.server.gate import WEIGHT, Load, RequestGuard, error_response, stop_if_abandoned
 from pbos.server.schemas import Limits
 from pbos.words.arrays import FloatMatrix, unit_rows
 from pbos.words.subwords import Segmentation
@@ -299,7 +299,7 @@ def make_app(
     def docs() -> Response:
         return FileResponse(STATIC / "docs.html")
 
-    app.add_middleware(Gate, load=load_now, hosts=hosts, token=token)
+    app.add_middleware(RequestGuard, load=load_now, hosts=hosts, token=token)
     return app
 
 

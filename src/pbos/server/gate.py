@@ -81,7 +81,7 @@ class Load:
             raise Refusal(429, "the server has too much to do; try again later", {"retry-after": "1"})
 
 
-class Gate:
+class RequestGuard:
     """An ASGI middleware: checks the host and the token, reads bodies within limits, adds headers, hides failures."""
 
     def __init__(self, app: ASGIApp, load: Load, hosts: Iterable[str] | None = None, token: str | None = None) -> None:
@@ -134,15 +134,15 @@ class Gate:
                 sentence = f"the body did not arrive within {self.limits.body_seconds:g} seconds"
                 raise Refusal(408, sentence, {"connection": "close"}) from None
             self.load.check()
-        _abandoned.set(answer.gone)
-        watcher = asyncio.create_task(wait_for_the_end(receive, answer.gone))
+        _abandoned.set(answer.disconnected)
+        watcher = asyncio.create_task(wait_for_the_end(receive, answer.disconnected))
         weight = 1 + len(body) // WEIGHT
         self.load.requests += weight
         try:
             await self.app(scope, replay(body), answer)
         finally:
             self.load.requests -= weight
-            answer.gone.set()
+            answer.disconnected.set()
             watcher.cancel()
 
     async def read(self, headers: Headers, receive: Receive, answer: Answer) -> bytes:
@@ -192,12 +192,12 @@ class Answer:
         with_body: Whether to send the body; not for HEAD, which is answered as GET otherwise.
         started: Whether something was sent.
         held: The bytes of its body and its answer in memory.
-        gone: Set when nobody waits for the answer any more.
+        disconnected: Set when nobody waits for the answer any more.
     """
 
     def __init__(self, send: Send, load: Load, with_body: bool = True) -> None:
         self.send, self.load, self.with_body = send, load, with_body
-        self.held, self.started, self.gone = 0, False, threading.Event()
+        self.held, self.started, self.disconnected = 0, False, threading.Event()
 
     def hold(self, n_bytes: int) -> None:
         """Count bytes as held until the request ends."""
@@ -218,7 +218,7 @@ class Answer:
             for first in range(0, last, PIECE):
                 await self.send({**message, "body": bytes(body[first : first + PIECE]), "more_body": True})
                 await asyncio.sleep(0)
-                if self.gone.is_set():
+                if self.disconnected.is_set():
                     raise Abandoned
             message = {**message, "body": bytes(body[first + PIECE :])}
         await self.send(message)
@@ -236,8 +236,8 @@ def replay(body: bytes) -> Receive:
     return receive
 
 
-async def wait_for_the_end(receive: Receive, gone: threading.Event) -> None:
+async def wait_for_the_end(receive: Receive, disconnected: threading.Event) -> None:
     """Set an event when the client is gone."""
     while (await receive())["type"] != "http.disconnect":
         pass
-    gone.set()
+    disconnected.set()

@@ -21,9 +21,9 @@ from pbos.files.paths import (
     damage_in,
     fetch,
     is_remote,
-    local,
     names_in,
-    real,
+    resolve_links,
+    to_local_path,
 )
 from pbos.words.arrays import FloatMatrix
 
@@ -112,7 +112,7 @@ def write_safetensors(stream: BinaryIO, words: list[str], matrix: FloatMatrix) -
 def read_folder(path: PathLike, limit: int | None) -> tuple[list[str], npt.NDArray[Any]]:
     """Read a folder; a remote one is fetched. The vectors stay in their file, mapped into memory."""
     check_no_model(path, names_in(path))
-    folder = fetch(path, *FILES) if is_remote(path) else local(path)
+    folder = fetch(path, *FILES) if is_remote(path) else to_local_path(path)
     for name in FILES:
         if not (folder / name).is_file():
             raise FormatError(f"{folder}: {name} is missing; a folder of vectors contains {' and '.join(FILES)}")
@@ -135,7 +135,7 @@ def check_no_model(path: PathLike, names: Iterable[str]) -> None:
 
 def write_folder(path: PathLike, words: list[str], matrix: FloatMatrix) -> None:
     """Write a folder. It may replace a folder of vectors, but nothing else."""
-    target = path if is_remote(path) else real(path)
+    target = path if is_remote(path) else resolve_links(path)
     if isinstance(target, Path) and target.exists() and not target.is_dir():
         raise InputError(f"{target}: this is a file, so no folder can be written here; choose another name")
     if not names_in(target) <= set(FILES):

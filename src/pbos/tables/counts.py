@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from pbos.errors import FormatError, InputError, MissingExtraError, warn
 from pbos.files.atomic import write_whole
-from pbos.files.paths import PathLike, exists, is_remote, local, plain_suffix, read_lines
+from pbos.files.paths import PathLike, exists, is_remote, plain_suffix, read_lines, to_local_path
 from pbos.settings import FORMS, check_choice
 from pbos.words.arrays import has_masked
 from pbos.words.readonly import ReadOnlyList
@@ -68,7 +68,7 @@ class WordCounts:
             return cls.from_mapping(source)
         if isinstance(source, str) and not is_remote(source):
             is_there = exists(source)
-            if LANGUAGE.fullmatch(source) and not (is_there and not local(source).is_dir()):
+            if LANGUAGE.fullmatch(source) and not (is_there and not to_local_path(source).is_dir()):
                 return cls.from_language(source)
             if not is_there:
                 raise InputError(f"{source!r} is neither a file of counts nor a language code such as 'en'")

@@ -11,8 +11,8 @@ from pkgutil import resolve_name
 from typing import Any
 
 from pbos.errors import FormatError, InputError, MissingExtraError
-from pbos.files.atomic import is_standing
-from pbos.files.paths import ARROW, COMPRESSIONS, PARQUET, PathLike, is_remote, local, plain_suffix, suffix_of
+from pbos.files.atomic import is_special_file
+from pbos.files.paths import ARROW, COMPRESSIONS, PARQUET, PathLike, is_remote, plain_suffix, suffix_of, to_local_path
 from pbos.settings import check_choice
 
 # What words may not contain. Readers of lines strip some characters, NumPy strips NUL, UTF-8 has no surrogates.
@@ -101,7 +101,7 @@ def choose_format(path: PathLike, format: str | None = None, formats: Mapping[st
     suffix, has_folders, is_there = plain_suffix(path), "folder" in formats, Path(path).is_dir()
     if format is None:
         by_suffix = {suffix: name for name, details in formats.items() for suffix in details.suffixes}
-        is_pipe = not is_remote(path) and not is_there and is_standing(local(path))
+        is_pipe = not is_remote(path) and not is_there and is_special_file(to_local_path(path))
         is_folder = has_folders and (is_there or not (suffix or is_pipe))
         format = "folder" if is_folder else by_suffix.get(suffix) or ("glove" if is_pipe else None)
     if format is None:

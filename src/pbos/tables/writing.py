@@ -18,7 +18,7 @@ from numpy.lib.format import write_array_header_1_0 as write_npy_header
 
 from pbos.errors import InputError, warn
 from pbos.files.atomic import write_whole
-from pbos.files.paths import PathLike, is_remote, real
+from pbos.files.paths import PathLike, is_remote, resolve_links
 from pbos.tables.formats import OUTPUT_FORMATS, bad_words
 from pbos.words.arrays import FloatMatrix
 
@@ -121,7 +121,7 @@ def write_counted(path: PathLike, stream: BinaryIO, format: str, batches: Iterab
     """
     is_plain = isinstance(stream, io.BufferedWriter)
     in_place = is_plain and stream.seekable()
-    folder = None if is_plain or is_remote(path) else real(path).parent
+    folder = None if is_plain or is_remote(path) else resolve_links(path).parent
     count = 0
     with nullcontext(stream) if in_place else tempfile.TemporaryFile(dir=folder) as out:
         if in_place:

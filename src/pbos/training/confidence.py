@@ -20,7 +20,7 @@ EVIDENCE_LAM = 0.1  # the ridge penalty of evidence, which has to be smoother th
 FEW = 3  # a subword in so few words may be a word of its own
 
 
-def unfitted(
+def subword_evidence(
     words: Words,
     vectors: FloatMatrix,
     lam: float,

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from pbos.errors import InputError, warn
 from pbos.jobs.pools import Pool, Threads
 from pbos.jobs.threads import check_interrupt, cut
-from pbos.jobs.workspace import Workspace, filled
+from pbos.jobs.workspace import Workspace, solve_slices
 from pbos.kernels import columns
 from pbos.kernels.machine import LINE, LINE_FLOATS
 from pbos.kernels.solving import LOOSE, conjugate_gradients, right_side, sgd_epoch
@@ -45,7 +45,7 @@ class Solution:
     report: dict[str, Any]
 
 
-class Own(NamedTuple):
+class WholeWordShare(NamedTuple):
     """How much of its own vector a word keeps, see `Ridge.solve`."""
 
     whole: npt.NDArray[np.int64]  # the column that each word has as a whole, -1 for none
@@ -128,7 +128,7 @@ def sgd(
 
     shape = weights.n_columns, dims
     memory = needed(max(-(-(some.stop - some.start) // LINE_FLOATS) for some in slices), n_columns)
-    vectors, parts = filled(work, shape, slices, train_slice, "train-dimensions", pool, memory, on_slice)
+    vectors, parts = solve_slices(work, shape, slices, train_slice, "train-dimensions", pool, memory, on_slice)
     losses = np.concatenate([np.reshape(part["losses"], (epochs, -1)) for part in parts], axis=1)
     means = (losses.sum(axis=1) / max(targets.size, 1)).tolist()
     if not np.isfinite(means[-1]):
@@ -193,7 +193,7 @@ class Ridge:
         *,
         tolerance: float = TOLERANCE,
         max_iterations: int = MOST_ITERATIONS,
-        own: Own | None = None,
+        own: WholeWordShare | None = None,
         only: npt.NDArray[np.integer[Any]] | None = None,
         pool: Pool | None = None,
         device: Any = None,
@@ -241,7 +241,7 @@ class Ridge:
         compute = partial(self._solve_slice, targets, lam, stop, extra, only, moved)
         memory = needed * max(some.stop - some.start for some in slices)
         shape = self._n_rows.size if only is None else only.size, dims
-        vectors, parts = filled(work, shape, slices, compute, "solve-dimensions", pool, memory, on_slice)
+        vectors, parts = solve_slices(work, shape, slices, compute, "solve-dimensions", pool, memory, on_slice)
         least, above, bound = (np.concatenate([part[kind] for part in parts]).sum() for kind in FACTS)
         iterations = max(part["iterations"] for part in parts)
         if stop[1] and bound > 2 * LOOSE * max(tolerance, TOLERANCE) * least:  # otherwise the probe has warned
@@ -253,7 +253,7 @@ class Ridge:
         report = {"lam": lam, "iterations": iterations, "excess": excess}
         return Solution(vectors, report if device is None else {**report, "device": str(device)})
 
-    def _own(self, own: Own, work: Workspace) -> tuple[npt.NDArray[Any], ...]:
+    def _own(self, own: WholeWordShare, work: Workspace) -> tuple[npt.NDArray[Any], ...]:
         """Return what `set_own_vectors` needs to know about each word."""
         matrix = self._weights.indptr, self._weights.indices, self._weights.data, self._order
         *found, shared = columns.own_columns(*matrix, own.whole, self._n_rows, LEAST_WEIGHT, self._factor)

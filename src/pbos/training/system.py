@@ -14,8 +14,8 @@ from pbos.jobs.threads import blocks
 from pbos.jobs.workspace import Workspace
 from pbos.kernels import columns
 from pbos.settings import Spelling
-from pbos.training.confidence import mean_and_scale, unfitted
-from pbos.training.solve import Own, Ridge, Solution, sgd
+from pbos.training.confidence import mean_and_scale, subword_evidence
+from pbos.training.solve import Ridge, Solution, WholeWordShare, sgd
 from pbos.training.tune import LAMS, SHARES, Choice, Run, Words, choose, reliabilities, row_cosines, split
 from pbos.words.arrays import FloatMatrix, projected, projection, rows_of
 from pbos.words.confidence import Confidence
@@ -123,7 +123,7 @@ def solve(system: System, run: Run) -> tuple[Solution, Confidence | None]:
             options |= {"epochs": recipe.epochs, "lr": recipe.lr, "seed": run.seed, "unit_length": recipe.unit_length}
             return sgd(system.weights, system.targets, **options), None
         reliability = reliabilities(system.counts, choice.share)
-        own = None if isinstance(recipe.own_share, str) else Own(system.whole, recipe.own_share)
+        own = None if isinstance(recipe.own_share, str) else WholeWordShare(system.whole, recipe.own_share)
         options |= {"own": own, "device": run.device}
         ridge = Ridge(system.weights, system.penalty, reliability, work=run.work)
         solution = ridge.solve(system.targets, choice.lam, **options)
@@ -165,7 +165,7 @@ def tune_now(system: System, run: Run) -> tuple[Choice, Confidence | None]:
     kept = Words(system.weights, system.targets, system.counts, np.flatnonzero(~hidden))
     rows = np.flatnonzero(hidden)
     words = [system.words[row] for row in rows]
-    index, packed = without(system, kept.rows)
+    index, packed = without_heldout(system, kept.rows)
     weights = Subwords(index, recipe, None, packed).weights(words, run.threads)
     held_out = Words(weights, rows_of(system.targets, rows), system.counts[rows])
     with progress_bar("choosing lam", None, run.progress) as advance:
@@ -179,7 +179,7 @@ def tune_now(system: System, run: Run) -> tuple[Choice, Confidence | None]:
         return choice, calibrate(kept, system.penalty, index, packed, words, held_out, choice, run)
 
 
-def without(system: System, kept: npt.NDArray[np.int64]) -> tuple[SubwordIndex, PackedStrings]:
+def without_heldout(system: System, kept: npt.NDArray[np.int64]) -> tuple[SubwordIndex, PackedStrings]:
     """Return some of the words and their subwords: those that only other words have lose their vectors."""
     weights = system.weights
     seen = columns.count_rows(weights.indptr, weights.indices, weights.data, kept, weights.n_columns) > 0
@@ -208,7 +208,7 @@ def calibrate(
     options: dict[str, Any] = {"pool": run.pool, "device": run.device, "work": work}
     found = ridge.solve(kept.targets, choice.lam, **options).vectors
     vectors = found if isinstance(found, np.ndarray) else found.joined(work)
-    evidence = unfitted(kept, vectors, choice.lam, penalty, reliability, run)
+    evidence = subword_evidence(kept, vectors, choice.lam, penalty, reliability, run)
     stored = SubwordVectors.of(vectors)
     subwords = Subwords(index, run.preset, stored.lengths, packed)
     features = subwords.features(subwords.read(words), stored, evidence)

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from pbos import __version__
 from pbos.errors import InputError, warn, whole_number
 from pbos.files.model_folder import check_writable, new_folder, plain, target_of
-from pbos.files.paths import absolute, is_remote, local, real
+from pbos.files.paths import absolute, is_remote, resolve_links, to_local_path
 from pbos.jobs.interrupts import interruptible
 from pbos.jobs.pools import check_scheduler, pool_of
 from pbos.jobs.progress import progress as progress_bar
@@ -229,10 +229,10 @@ def parts_of(output: str | PathLike[str], parts: str | PathLike[str] | None) -> 
         parts = f"{target.rpartition('/')[2] if is_remote(target) else target}.parts"
     if is_remote(parts):
         raise InputError(f"parts must be a folder that can be mapped into memory, got {parts}")
-    folder = absolute(local(parts).expanduser())
+    folder = absolute(to_local_path(parts).expanduser())
     if not folder.parent.is_dir():
         raise InputError(f"cannot keep parts in {folder}: the folder {folder.parent} does not exist")
-    one, other = real(folder), Path(target_of(target))
+    one, other = resolve_links(folder), Path(target_of(target))
     if one.is_relative_to(other) or other.is_relative_to(one):
         raise InputError(f"cannot keep parts in {folder}: it is removed at the end, and the model is {output}")
     return folder
