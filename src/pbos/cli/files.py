@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections import Counter
+from functools import cache
 from typing import Annotated, Any
 
 from typer import Argument, Option
@@ -16,10 +17,9 @@ from pbos.files.atomic import check_target
 from pbos.settings import DTYPES
 from pbos.tables.formats import FORMATS, check_words, choose_format
 
-SOLVER_REPORT = ("losses", "lam", "reliability", "tried", "iterations", "excess")  # see `solver_facts`
-OTHER_SETTINGS = {  # which a solver does not use
+UNUSED_SETTINGS = {  # by solver
     "ridge": ("unit_length", "epochs", "lr"),
-    "sgd": ("lam", "reliability", "own_share", "confidence"),
+    "sgd": ("lam", "reliability", "own_share"),
 }
 FormatOption = Annotated[str | None, options.one_of([*FORMATS], "The format, if the name does not determine it.")]
 
@@ -91,13 +91,7 @@ def train(
     given |= {"output": output, "memory": memory, "scheduler": scheduler, "parts": parts}
     folder = check_arguments(**given).parts
     check_output(output, replace=force or (folder is not None and (folder / JOB).exists()))
-    model = pbos.train(vectors, counts, **given)
-    note_saved(model, output)
-    training = model.info["training"]
-    if "heldout_cosine" in training:
-        all_words, frequent, rare = (training[f"heldout_cosine{kind}"] for kind in ("", "_frequent", "_rare"))
-        thirds = f"the most frequent third {frequent:.3f}, the rarest {rare:.3f}"
-        note(f"mean cosine of {training['heldout_words']:,} held-out words: {all_words:.3f} ({thirds})")
+    note_saved(pbos.train(vectors, counts, **given), output)
 
 
 def check_output(folder: str, *, replace: bool) -> None:
@@ -112,12 +106,12 @@ def check_output(folder: str, *, replace: bool) -> None:
 def note_saved(model: pbos.Model, output: str) -> None:
     """Report a new model: where it is, its size, and how it was trained."""
     note(f"saved to {output}: {len(model):,} words, {len(model.subword_vectors):,} subword vectors x {model.dims}")
-    for name, value in solver_facts(model.info["training"]).items():
+    for name, value in training_facts(model.info["training"]).items():
         note(f"{name}: {value}")
 
 
-def solver_facts(training: dict[str, Any]) -> dict[str, str]:
-    """Return the solver's report as text."""
+def training_facts(training: dict[str, Any]) -> dict[str, str]:
+    """Return the report of a training as text."""
     facts = {}
     if losses := training.get("losses"):
         facts["loss, first and last epoch"] = f"{losses[0]:.3g}, {losses[-1]:.3g}"
@@ -129,6 +123,10 @@ def solver_facts(training: dict[str, Any]) -> dict[str, str]:
     if tried := training.get("tried"):
         scores = [f"{what}: {score:.3f}" for what, score in tried.items()]
         facts["cosine of held-out words by lam, reliability"] = "; ".join(scores)
+    if "heldout_cosine" in training:
+        cosine, frequent, rare = (training[f"heldout_cosine{kind}"] for kind in ("", "_frequent", "_rare"))
+        thirds = f"the most frequent third {frequent:.3f}, the rarest {rare:.3f}"
+        facts[f"mean cosine of {training['heldout_words']:,} held-out words"] = f"{cosine:.3f} ({thirds})"
     return facts
 
 
@@ -159,13 +157,14 @@ def info(
 
 
 def facts_of(info: dict[str, Any], spelling: dict[str, Any], **config: Any) -> dict[str, Any]:
-    """Return what the config of a model says, without what its solver does not use."""
-    training = info.get("training", {})
-    facts = {**config, **spelling, **info, **{k: v for k, v in training.items() if k not in SOLVER_REPORT}}
-    facts["confidence"] = config["confidence"]  # which is off in a model of few words, even if the setting is on
-    for name in ("training", *OTHER_SETTINGS.get(info.get("solver", ""), ())):
-        facts.pop(name, None)
-    return facts | solver_facts(training)
+    """Return what the config of a model says, without settings that its solver does not use."""
+    hidden = {
+        "training",
+        "confidence",
+        *UNUSED_SETTINGS.get(info["solver"], ()),
+    }  # config says if there is a confidence
+    settings = {name: value for name, value in info.items() if name not in hidden}
+    return {**config, **spelling, **settings, **training_facts(info["training"])}
 
 
 def compress(
@@ -253,12 +252,11 @@ def complete(
 
 def words_of_text(file: str, min_count: int) -> list[str]:
     """Return the words of a text that occur often enough, the most frequent first."""
-    counts: Counter[str] = Counter()
-    for token, count in Counter(token for line in lines_of(file) for token in line.split()).items():
-        counts[without_punctuation(token)] += count
+    counts = Counter(without_punctuation(token) for line in lines_of(file) for token in line.split())
     return [word for word, count in counts.most_common() if word and count >= min_count]
 
 
+@cache
 def without_punctuation(token: str) -> str:
     """Remove punctuation from both ends of a word.
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable
-from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -91,14 +89,12 @@ def explain(
     nearest = {} if neighbors is None else {"neighbors": neighbors}
     if nearest and not hasattr(segmenter, "neighbors"):
         raise InputError("--neighbors needs a model, which has vectors; leave it out")
-    asked: Iterable[str] = words_from(words, input, column)
     if svg is not None:
         if Path(svg).suffix not in (".svg", ""):
             raise InputError(f"{svg}: --svg writes SVG; choose a name that ends in .svg")
-        asked = list(islice(asked, 2))
-        if len(asked) != 1:
+        if words is None or len(words) != 1:
             raise InputError("--svg draws one word; give a single one")
-    for at, word in enumerate(asked):
+    for at, word in enumerate(words_from(words, input, column)):
         explanation = segmenter.explain(word, number, **nearest)
         if svg is not None:
             with write_whole(svg) as stream:
