@@ -123,6 +123,12 @@ def test_version_and_help(run):
         assert "Examples:" in out or command == "eval"
 
 
+def test_help_without_arguments(run):
+    for command in ([], ["eval"]):
+        _, out, err = run(*command)
+        assert (out + err).splitlines() == run(*command, "--help")[1].splitlines()
+
+
 def pbos_process(*arguments, **options):
     command = [sys.executable, "-c", "from pbos.cli import main; main()", *map(str, arguments)]
     return subprocess.Popen(command, **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options})

@@ -94,7 +94,8 @@ def start() -> None:
     try:
         code = app(prog_name="pbos", standalone_mode=False)
     except UsageError as error:
-        error.message = message(error.message)
+        if type(error).__name__ != "NoArgsIsHelpError":  # its message is the help
+            error.message = message(error.message)
         options = error.ctx.command.params if error.ctx else []
         if "unexpected extra arg" in error.message and any("--model" in option.opts for option in options):
             error.message += ". Choose a model with -m"
