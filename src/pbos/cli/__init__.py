@@ -1,5 +1,8 @@
 """The command line, `pbos`: each command reads, calls the library and writes.
 
+Start with `app.py`, which lists the commands. They share their options (`options.py`), and how they read and write
+(`common.py`).
+
 Heavy modules are imported inside commands, so that `pbos --help` answers at once; nearly all others are imported in
 `run`, when Ctrl-C is handled.
 """

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import unicodedata
 from collections import Counter
-from functools import cache
 from typing import Annotated, Any
 
 from typer import Argument, Option
@@ -252,11 +251,12 @@ def complete(
 
 def words_of_text(file: str, min_count: int) -> list[str]:
     """Return the words of a text that occur often enough, the most frequent first."""
-    counts = Counter(without_punctuation(token) for line in lines_of(file) for token in line.split())
+    tokens, counts = Counter(token for line in lines_of(file) for token in line.split()), Counter[str]()
+    for token, count in tokens.items():
+        counts[without_punctuation(token)] += count
     return [word for word, count in counts.most_common() if word and count >= min_count]
 
 
-@cache
 def without_punctuation(token: str) -> str:
     """Remove punctuation from both ends of a word.
 

@@ -43,9 +43,7 @@ class Learning(Counting):
     dims: Annotated[int, Option(min=1, help="The number of dimensions.")] = 100
     min_count: Annotated[int, Option(min=1, help="How often a word has to occur to get a word vector.")] = 2
     max_words: Annotated[int, Option(min=1, help="How many words get a word vector at most.")] = 500_000
-    vectors: Annotated[str | None, Option(metavar="FILE", help="Write the word vectors too: .vec, .bin, .npz, ...")] = (
-        None
-    )
+    vectors: Annotated[str | None, Option(metavar="FILE", help="Write the word vectors too: .vec, .npz, ...")] = None
     counts: Annotated[str | None, Option(metavar="FILE", help="Write the word counts too: .tsv or .csv.")] = None
     dtype: options.DType = "float16"
     seed: Annotated[int, Option(min=0, help="Determines how frequent words are thinned out.")] = 0
