@@ -48,8 +48,8 @@ def centered(vectors: pbos.WordVectors) -> pbos.WordVectors:
 def found(queries, targets, right):
     """Return how often a correct row is first / among the first ten, in percent."""
     order = np.argsort(-(unit_rows(queries) @ unit_rows(targets).T), axis=1)[:, :10]
-    hits = [[row in rows for row in some] for some, rows in zip(order.tolist(), right, strict=True)]
-    return f"{100 * np.mean([some[0] for some in hits]):.1f} / {100 * np.mean([any(some) for some in hits]):.1f}"
+    hits = np.array([[row in rows for row in nearest] for nearest, rows in zip(order.tolist(), right, strict=True)])
+    return f"{100 * hits[:, 0].mean():.1f} / {100 * hits.any(axis=1).mean():.1f}"
 
 
 def measure(language: str, seed: int) -> None:

@@ -36,7 +36,7 @@ def make_text(path: Path) -> None:
     chances = 1 / np.arange(1, len(words) + 1)
     numbers = random.choice(len(words), (LINES, LINE), p=chances / chances.sum())
     with path.open("w", encoding="ascii") as file:
-        file.writelines(" ".join([words[at] for at in line]) + "\n" for line in numbers.tolist())
+        file.writelines(" ".join([words[row] for row in line]) + "\n" for line in numbers.tolist())
 
 
 def same(one: Path, other: Path) -> bool:

@@ -16,7 +16,15 @@ import time
 from collections import Counter, defaultdict
 from typing import Any
 
-FIRST_CALLS = ("import", "embed", "segment", "sample", "explain", "confidence", "neighbors", "long word")
+FIRST_CALLS = {
+    "embed": lambda model: model.embed("unfriendliest"),
+    "segment": lambda model: model.segment("unfriendliest"),
+    "sample": lambda model: model.sample("unfriendliest", 1, 0),
+    "explain": lambda model: model.explain("unfriendliest").weights,
+    "confidence": lambda model: model.confidence("unfriendliest"),
+    "neighbors": lambda model: model.neighbors("unfriendliest"),
+    "long word": lambda model: model.embed("unfriendliest" * 100),
+}
 SHOWN = 0.02  # functions that took less are summed up
 
 
@@ -33,7 +41,6 @@ class CompileTimes:
         from numba.core import event
 
         times = self
-
         starts: list[float] = []
 
         class Listener(event.Listener):  # type: ignore[misc]  # Numba is untyped
@@ -46,7 +53,6 @@ class CompileTimes:
                 function = event.data["dispatcher"].py_func
                 module = function.__module__.removeprefix("pbos.kernels.")
                 name = f"{module}.{function.__qualname__.partition('.')[0]}"
-
                 times.seconds[name] += took - times._inner.pop()
                 times.signatures[name] += 1
                 times._inner[-1] += took
@@ -78,31 +84,19 @@ def measure_here() -> None:
     times.watch()
     model = pbos.load()
     done("import")
-    model.embed("unfriendliest")
-    done("embed")
-    model.segment("unfriendliest")
-    done("segment")
-    model.sample("unfriendliest", 1, 0)
-    done("sample")
-    model.explain("unfriendliest").weights  # noqa: B018
-    done("explain")
-    model.confidence("unfriendliest")
-    done("confidence")
-    model.neighbors("unfriendliest")
-    done("neighbors")
-    model.embed("unfriendliest" * 100)
-    done("long word")
+    for name, call in FIRST_CALLS.items():
+        call(model)
+        done(name)
     print(json.dumps(steps))
 
 
-def measure(environment: dict[str, str] | None = None) -> list[dict[str, Any]]:
+def measure() -> list[dict[str, Any]]:
     """Measure in a new process with an empty cache."""
     with tempfile.TemporaryDirectory() as folder:
-        settings = {**os.environ, "NUMBA_CACHE_DIR": folder, **(environment or {})}
+        environment = {**os.environ, "NUMBA_CACHE_DIR": folder}
         command = [sys.executable, __file__, "here"]
-        output = subprocess.run(command, env=settings, check=True, capture_output=True, text=True).stdout
-    steps: list[dict[str, Any]] = json.loads(output)
-    return steps
+        output = subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout
+    return json.loads(output)
 
 
 def report(steps: list[dict[str, Any]]) -> str:

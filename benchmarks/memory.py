@@ -90,11 +90,11 @@ def draw(samples: list[dict], limit: float, title: str) -> None:
     axes.axhline(limit, color="#b03030", linestyle="--")
     axes.text(0, limit, " allowed", color="#b03030", va="bottom")
     stages = [sample["stage"] for sample in samples]
-    starts = [at for at in range(len(stages)) if at == 0 or stages[at] != stages[at - 1]]
-    for at, end in zip(starts, [*starts[1:], len(stages)], strict=True):
-        if minutes[end - 1] - minutes[at] > 0.015 * minutes[-1]:
-            axes.axvline(minutes[at], color="gray", linewidth=0.5)
-            axes.text(minutes[at], 0.98 * limit, f" {stages[at]}", rotation=90, va="top", fontsize=8)
+    starts = [row for row in range(len(stages)) if row == 0 or stages[row] != stages[row - 1]]
+    for start, end in zip(starts, [*starts[1:], len(stages)], strict=True):
+        if minutes[end - 1] - minutes[start] > 0.015 * minutes[-1]:
+            axes.axvline(minutes[start], color="gray", linewidth=0.5)
+            axes.text(minutes[start], 0.98 * limit, f" {stages[start]}", rotation=90, va="top", fontsize=8)
     axes.set(
         xlabel="minutes", ylabel="allocated memory, GiB", title=title, ylim=(0, 1.1 * limit), xlim=(0, minutes[-1])
     )

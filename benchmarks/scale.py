@@ -113,18 +113,18 @@ def read_words(n_words: int, kind: str = "synthetic") -> tuple[list[str], list[s
 
 
 def make_vectors(words: list[str], dims: int) -> Iterator[np.ndarray]:
-    """Yield unit vectors, some at a time, half determined by the first and last three letters, half random."""
+    """Yield unit vectors, ROWS at a time, half determined by the first and last three letters, half random."""
     random = np.random.default_rng(0)
     ends = []
     for part in (slice(None, 3), slice(-3, None)):
         pieces, numbers = np.unique([word[part] for word in words], return_inverse=True)
         ends.append((random.standard_normal((pieces.size, dims), np.float32), numbers))
     for first in range(0, len(words), ROWS):
-        some = slice(first, min(first + ROWS, len(words)))
-        rows = random.standard_normal((some.stop - some.start, dims), np.float32) * np.float32(np.sqrt(2))
+        rows = slice(first, min(first + ROWS, len(words)))
+        vectors = random.standard_normal((rows.stop - rows.start, dims), np.float32) * np.float32(np.sqrt(2))
         for own, numbers in ends:
-            rows += own[numbers[some]]
-        yield rows / np.linalg.norm(rows, axis=1, keepdims=True)
+            vectors += own[numbers[rows]]
+        yield vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
 
 def make_table(n_words: int, dims: int) -> Path:
@@ -310,8 +310,11 @@ def curves_of(results: list[dict]) -> dict[tuple[str, str], list[dict]]:
 
 def exponents(points: list[dict], x: str, y: str) -> str:
     """Return the slopes of the regression lines in log-log space: of all points, and of the last three."""
-    fits = [np.polyfit(*(np.log([one[key] for one in some]) for key in (x, y)), 1)[0] for some in (points, points[-3:])]
-    return f"{fits[0]:.2f} ({fits[1]:.2f})"
+
+    def slope(points: list[dict]) -> float:
+        return np.polyfit(*(np.log([one[key] for one in points]) for key in (x, y)), 1)[0]
+
+    return f"{slope(points):.2f} ({slope(points[-3:]):.2f})"
 
 
 def time_key(curve: str) -> str:

@@ -31,7 +31,7 @@ ASKED, NEAREST = 1000, 10
 def words(number: int) -> tuple[list[str], list[str]]:
     """Return the words of the index, and others to ask for."""
     lists = [wordfreq.top_n_list(language, 1_000_000, wordlist="best") for language in LANGUAGES]
-    found = sorted({word for some in lists for word in some if word.isalpha()})
+    found = sorted({word for listed in lists for word in listed if word.isalpha()})
     random.Random(0).shuffle(found)
     if len(found) < number + ASKED:
         raise SystemExit(f"only {len(found):,} words; ask for fewer")

@@ -72,10 +72,10 @@ def by_vectors(model, units, queries, n=10):
 def by_difflib(words, row_of, queries, shortlists=None):
     """Return the rows of difflib's 10 closest words, among all words or a shortlist; -1 if there are fewer."""
     found = np.full((len(queries), 10), -1)
-    for at, query in enumerate(queries):
-        among = words if shortlists is None else [words[row] for row in shortlists[at]]
+    for number, query in enumerate(queries):
+        among = words if shortlists is None else [words[row] for row in shortlists[number]]
         close = difflib.get_close_matches(query, among, 10, **({} if shortlists is None else {"cutoff": 0}))
-        found[at, : len(close)] = [row_of[word] for word in close]
+        found[number, : len(close)] = [row_of[word] for word in close]
     return found
 
 
@@ -97,17 +97,17 @@ def measure(size: int, n: int, n_difflib: int, seed: int) -> None:
     words, row_of = english.words[:size], {word: row for row, word in enumerate(english.words[:size])}
     vectors = english.embed(words)
     typos = {edits: make_typos(words, n, edits, seed) for edits in (1, 2)}
-    asked = {typo for some in typos.values() for typo, _, _ in some}
+    asked = {typo for made in typos.values() for typo, _, _ in made}
     models = {
         "the included English model": english,
         "a model of the vocabulary": pbos.train((words, vectors)),
         "a model of the vocabulary and typos": pbos.train(with_typos(words, vectors, asked, seed + 1)),
     }
     print(f"| search | edits | typos | all: recall@1 / @10 | {' | '.join(EDITS)} | time per query |\n|{'---|' * 9}")
-    for edits, some in typos.items():
-        queries = [typo for typo, _, _ in some]
-        right = np.array([row_of[word] for _, word, _ in some])
-        kinds = np.array([kind for _, _, kind in some])
+    for edits, made in typos.items():
+        queries = [typo for typo, _, _ in made]
+        right = np.array([row_of[word] for _, word, _ in made])
+        kinds = np.array([kind for _, _, kind in made])
         methods = {}
         for name, model in models.items():
             units = unit_rows(model.embed(words))

@@ -47,10 +47,10 @@ def show(table: pbos.WordVectors, heldout: int, n_shown: int, seed: int) -> None
     print(f"mean cosine of a held-out word's vector with its own: {near.mean():.3f}")
     others = np.random.default_rng(seed).permutation(out)
     print(f"... with that of another held-out word: {cosines(model.embed(unseen), table.vectors[others]).mean():.3f}")
-    for at in np.linspace(0, heldout - 1, min(n_shown, heldout)).astype(int):
-        if model.coverage(unseen[at]):
-            found = ", ".join(word for word, _ in model.neighbors(unseen[at], n=4))
-            print(f"  {unseen[at]} ({near[at]:.2f}): {found}")
+    for row in np.linspace(0, heldout - 1, min(n_shown, heldout)).astype(int):
+        if model.coverage(unseen[row]):
+            found = ", ".join(word for word, _ in model.neighbors(unseen[row], n=4))
+            print(f"  {unseen[row]} ({near[row]:.2f}): {found}")
 
 
 def main() -> None:

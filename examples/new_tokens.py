@@ -65,7 +65,7 @@ def neighbors(matrix: torch.Tensor, vocabulary: dict[str, int], place: int, n: i
     tokens = [token for token in vocabulary if is_word(token, style)]
     rows = matrix.detach()[[vocabulary[token] for token in tokens]]
     near = torch.nn.functional.cosine_similarity(rows, matrix.detach()[place][None])
-    return [tokens[at] for at in near.topk(min(n, len(tokens))).indices.tolist()]
+    return [tokens[row] for row in near.topk(min(n, len(tokens))).indices.tolist()]
 
 
 def measure(path: str, heldout: int, size: int | None, seed: int) -> None:
@@ -104,10 +104,8 @@ def pieces(word: str, vocabulary: dict[str, int]) -> list[str]:
 
 def mean_row(parts: list[str], vocabulary: dict[str, int], matrix: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
     """Return the mean of the rows of a word's pieces, or of all rows for a word without pieces."""
-    mean: npt.NDArray[np.float32] = (
-        matrix[[vocabulary[part] for part in parts]].mean(axis=0) if parts else matrix.mean(0)
-    )
-    return mean
+    rows = [vocabulary[part] for part in parts]
+    return np.mean(matrix[rows] if parts else matrix, axis=0)
 
 
 def main() -> None:

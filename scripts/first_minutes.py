@@ -2,8 +2,7 @@
 
     python scripts/first_minutes.py > docs/first-minutes.md
 
-Builds the wheel, and runs COMMANDS in a folder of its own, with what they print and the seconds they
-took.
+Builds the wheel, runs COMMANDS in a new folder, and writes what they print and the seconds they took.
 """
 
 from __future__ import annotations
@@ -47,8 +46,8 @@ def main() -> None:
     """Build the wheel and run the commands."""
     print(HEAD)
     with tempfile.TemporaryDirectory() as folder:
-        subprocess.run([sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder], cwd=ROOT, check=True,
-                       capture_output=True)  # fmt: skip
+        build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder]
+        subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
         home = Path(folder, "home")
         home.mkdir()
         fetch = [sys.executable, "-m", "experiments", "real-data", "glove-6b-50d", "-o", str(home / "vectors")]

@@ -77,8 +77,8 @@ class Textbook:
         spelling, index = model.spelling, model.index
         self.dims = model.dims
         self.texts = [f"<{word}>" if spelling.boundaries else word for word in words]
-        self.weighting = {"both": spelling.weighting == "both", "start": spelling.start_weight,
-                          "end": spelling.end_weight}  # fmt: skip
+        both = spelling.weighting == "both"
+        self.weighting = {"both": both, "start": spelling.start_weight, "end": spelling.end_weight}
         contained = {text[i:j] for text in self.texts for i in range(len(text)) for j in range(i + 1, len(text) + 1)}
         known = zip(index.strings(), index.probs[1:].tolist(), index.rows[1:].tolist(), strict=True)
         found = [entry for entry in known if entry[0] in contained]

@@ -1,7 +1,10 @@
 """The command line, `pbos`: each command reads, calls the library and writes.
 
-Heavy modules are imported inside commands, so that `pbos --help` answers at once; and nearly all others in `main`, when
-Ctrl-C is handled.
+Start with `app.py`, which lists the commands. They share their options (`options.py`), and how they read and write
+(`common.py`).
+
+Heavy modules are imported inside commands, so that `pbos --help` answers at once; nearly all others are imported in
+`run`, when Ctrl-C is handled.
 """
 
 import sys
@@ -11,7 +14,7 @@ try:
     import signal
 
     from pbos.jobs.interrupts import Interrupts
-except KeyboardInterrupt:  # as yet, Python handles Ctrl-C
+except KeyboardInterrupt:  # Python still handles Ctrl-C here
     sys.stderr.write(INTERRUPTED)
     sys.exit(130)
 
@@ -21,7 +24,7 @@ class Interrupted(SystemExit):
 
 
 def main() -> None:
-    """Run the command line; Ctrl-C ends it, a second one at once. When the work is done, there is nothing to end."""
+    """Run the command line; Ctrl-C ends it, a second one at once. Ctrl-C after the work is done has no effect."""
     try:
         with Interrupts(interrupt, again=signal.SIG_DFL, afterwards=signal.SIG_IGN):
             run()
@@ -36,14 +39,14 @@ def interrupt(*_: object) -> None:
 
 
 def run() -> None:
-    """Run a command."""
+    """Run a command; its output is UTF-8."""
     import atexit
     import gc
+    import io
 
-    from pbos.cli.streams import prepare_streams
+    from pbos.cli.app import start
 
-    prepare_streams()
-    from pbos.cli.app import guarded, start
-
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
     atexit.register(gc.freeze)  # saves the garbage collection of all Numba objects at exit, a quarter of a second
-    guarded(start)()
+    start()

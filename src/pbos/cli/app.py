@@ -6,8 +6,8 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Callable
-from functools import wraps
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -20,6 +20,7 @@ from pbos.cli import get as getting
 from pbos.cli.common import message, note
 from pbos.errors import PbosError
 
+UsageError: Any = typer.BadParameter.__base__  # of click or, in later versions, of typer itself
 app = typer.Typer(
     name="pbos",
     no_args_is_help=True,
@@ -55,44 +56,22 @@ def pbos(
     warnings.formatwarning = lambda warning, *_, **__: f"pbos: warning: {message(warning)}\n"
 
 
-def start() -> None:
-    """Run the application; a mistake in its arguments is shown in brief, and with what to do."""
+@contextmanager
+def errors_as_sentences() -> Iterator[None]:
+    """End the program with one sentence and exit code 2 on bad input, and quietly if its output is closed."""
     try:
-        code = app(prog_name="pbos", standalone_mode=False)
-    except Exception as error:
-        if not hasattr(error, "show"):  # as errors of typer and click have
-            raise
-        usage: Any = error
-        options = usage.ctx.command.params if getattr(usage, "ctx", None) else []
-        takes_model = any("--model" in option.opts for option in options)
-        hint = ". Choose a model with -m" if takes_model and "unexpected extra arg" in usage.message else ""
-        usage.message = message(usage.message) + hint
-        usage.show()
-        code = usage.exit_code
-    if code:
-        sys.exit(code)
-
-
-def guarded(command: Callable[..., None]) -> Callable[..., None]:
-    """Make a command end with one sentence and exit code 2 on bad input, and quietly if its output is closed."""
-
-    @wraps(command)
-    def run(*arguments: Any, **options: Any) -> None:
-        try:
-            command(*arguments, **options)
-            sys.stdout.flush()
-        except PbosError as error:
-            fail(str(error))
-        except MemoryError as error:
-            fail(f"not enough memory ({error}); train and learn can do with less: see --memory")
-        except OSError as error:
-            drop_output()
-            if not isinstance(error, BrokenPipeError):  # as with `| head`, which is no error
-                place = f": {error.filename}" if error.filename else ""
-                said = error.strerror or str(error)
-                fail(f"{said[:1].lower()}{said[1:]}{place}")
-
-    return run
+        yield
+        sys.stdout.flush()
+    except PbosError as error:
+        fail(str(error))
+    except MemoryError as error:
+        fail(f"not enough memory ({error}); train and learn can do with less: see --memory")
+    except OSError as error:
+        drop_output()
+        if not isinstance(error, BrokenPipeError):  # as with `| head`, which is no error
+            place = f": {error.filename}" if error.filename else ""
+            said = error.strerror or str(error)
+            fail(f"{said[:1].lower()}{said[1:]}{place}")
 
 
 def drop_output() -> None:
@@ -107,6 +86,23 @@ def fail(sentence: str) -> NoReturn:
     """Print an error message and exit."""
     note(sentence)
     sys.exit(2)
+
+
+@errors_as_sentences()
+def start() -> None:
+    """Run the application."""
+    try:
+        code = app(prog_name="pbos", standalone_mode=False)
+    except UsageError as error:
+        if type(error).__name__ != "NoArgsIsHelpError":  # its message is the help
+            error.message = message(error.message)
+        options = error.ctx.command.params if error.ctx else []
+        if "unexpected extra arg" in error.message and any("--model" in option.opts for option in options):
+            error.message += ". Choose a model with -m"
+        error.show()
+        code = error.exit_code
+    if code:
+        sys.exit(code)
 
 
 COMMANDS: tuple[Callable[..., None], ...] = (
@@ -130,6 +126,6 @@ MEASURES: tuple[Callable[..., None], ...] = (evaluation.similarity, evaluation.h
 measure = typer.Typer(help="Evaluate models on your data.", no_args_is_help=True)
 for group, commands in ((app, COMMANDS), (measure, MEASURES)):
     for command in commands:
-        sentence = re.split(r"(?<=\.)\s", command.__doc__ or "", maxsplit=1)[0]  # a whole one, which typer would cut
-        group.command(short_help=" ".join(sentence.split()))(guarded(command))
+        first_sentence = re.split(r"(?<=\.)\s", command.__doc__ or "", maxsplit=1)[0]  # typer would cut it
+        group.command(short_help=" ".join(first_sentence.split()))(errors_as_sentences()(command))
 app.add_typer(measure, name="eval")

@@ -5,24 +5,21 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, Option
 
 import pbos
-from pbos.cli.common import CountsOption, JsonOption, ModelOption, PresetOption, write_json, write_row
+from pbos.cli import options
+from pbos.cli.common import write_json, write_row
 
 if TYPE_CHECKING:
     from pbos.evaluation.results import Embedder, Result
 
 
 def similarity(
-    files: Annotated[
-        list[str], typer.Argument(metavar="FILE", help="Benchmarks, with word, word, score in each line.")
-    ],
-    model: ModelOption = None,
-    targets: Annotated[
-        str | None, typer.Option(metavar="VECTORS", help="Evaluate word vectors instead of a model.")
-    ] = None,
-    json: JsonOption = False,
+    files: Annotated[list[str], Argument(metavar="FILE", help="Benchmarks: word, word, score in each line.")],
+    model: options.Model = None,
+    targets: Annotated[str | None, Option(metavar="VECTORS", help="Word vectors to evaluate, not a model.")] = None,
+    json: options.Json = False,
 ) -> None:
     """Evaluate word similarity: Spearman's rho x 100.
 
@@ -43,12 +40,12 @@ def similarity(
 
 
 def heldout(
-    vectors: Annotated[str, typer.Argument(metavar="VECTORS", help="Word vectors.")],
-    counts: CountsOption = None,
-    preset: PresetOption = "default",
-    number: Annotated[int, typer.Option("-n", "--number", min=20, help="How many words to hold out.")] = 5000,
-    seed: Annotated[int, typer.Option(min=0, help="Determines which words are held out.")] = 0,
-    json: JsonOption = False,
+    vectors: Annotated[str, Argument(metavar="VECTORS", help="Word vectors.")],
+    counts: options.Counts = None,
+    preset: options.PresetName = "default",
+    number: Annotated[int, Option("-n", "--number", min=20, help="How many words to hold out.")] = 5000,
+    seed: Annotated[int, Option(min=0, help="Determines which words are held out.")] = 0,
+    json: options.Json = False,
 ) -> None:
     """Evaluate the vectors of held-out words.
 

@@ -4,83 +4,58 @@ from __future__ import annotations
 
 import unicodedata
 from collections import Counter
-from dataclasses import fields
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 import pbos
-from pbos.cli.common import (
-    MAX_SHOWN,
-    ColumnOption,
-    CountsOption,
-    JsonOption,
-    ModelOption,
-    PresetOption,
-    SchedulerOption,
-    ThreadsOption,
-    check_column,
-    lines_of,
-    name_of,
-    note,
-    one_of,
-    with_settings,
-    words_from,
-    write,
-    write_json,
-)
+from pbos.cli import options
+from pbos.cli.common import MAX_SHOWN, check_column, lines_of, name_of, note, words_from, write, write_json
 from pbos.errors import InputError, one_line
 from pbos.files.atomic import check_target
-from pbos.settings import DTYPES, Preset
+from pbos.settings import DTYPES
 from pbos.tables.formats import FORMATS, check_words, choose_format
 
-# what `solver_facts` describes
-SOLVER_REPORT = ("losses", "lam", "reliability", "tried", "iterations", "excess")
-OTHER_SETTINGS = {  # which a solver does not use
+UNUSED_SETTINGS = {  # by solver
     "ridge": ("unit_length", "epochs", "lr"),
-    "sgd": ("lam", "reliability", "own_share", "confidence"),
+    "sgd": ("lam", "reliability", "own_share"),
 }
-FormatOption = Annotated[str | None, one_of([*FORMATS], "The format, if the name does not determine it.")]
-OutputOption = Annotated[
-    str, typer.Option("-o", "--output", metavar="FOLDER", help="Where to save the model: a folder or URL.")
-]
-ForceOption = Annotated[bool, typer.Option("--force", help="Replace a model that is there already.")]
-MemoryOption = Annotated[
-    str | None, typer.Option(metavar="SIZE", help="The most memory to use, such as 8G; what does not fit is in files.")
-]
-PartsOption = Annotated[
-    str | None,
-    typer.Option(metavar="FOLDER", help="Where these files are, or those that workers share; by default OUTPUT.parts."),
-]
+FormatOption = Annotated[str | None, options.one_of([*FORMATS], "The format, if the name does not determine it.")]
 
 
-@with_settings(*(setting.name for setting in fields(Preset)))
-def train(
-    vectors: Annotated[
-        str, typer.Argument(metavar="VECTORS", help="The word vectors: word2vec, GloVe, fastText .vec, npz, a folder.")
-    ],
-    output: OutputOption,
-    force: ForceOption = False,
-    counts: CountsOption = None,
-    preset: PresetOption = "default",
-    limit: Annotated[int | None, typer.Option(min=1, help="Use only the first N words.")] = None,
-    heldout: Annotated[float, typer.Option(help="Share of words to hold out; their mean cosine is reported.")] = 0.0,
+class Training:
+    """Options of train that the library takes as they are."""
+
+    preset: options.PresetName = "default"
+    limit: Annotated[int | None, Option(min=1, help="Use only the first N words.")] = None
+    heldout: Annotated[float, Option(help="Share of words to hold out; their mean cosine is reported.")] = 0.0
     keep_targets: Annotated[
         bool | None,
-        typer.Option(help="Keep the given vectors, for --exact; by default unless --max-vectors or --dtype is used."),
+        Option(help="Keep the given vectors, for --exact; by default unless --max-vectors or --dtype is used."),
+    ] = None
+    dtype: options.DType = "float32"
+    threads: options.Threads = None
+    device: Annotated[str | None, Option(help="Ridge: a GPU such as cuda:1 (extra torch).")] = None
+    seed: Annotated[int, Option(min=0, help="Determines the order of words and which ones are held out.")] = 0
+
+
+@options.with_options(*options.fields_of(Training), *options.settings())
+def train(
+    vectors: Annotated[str, Argument(metavar="VECTORS", help="Word vectors: word2vec, GloVe, .vec, .npz, a folder.")],
+    output: options.ModelOutput,
+    force: options.Force = False,
+    counts: options.Counts = None,
+    memory: Annotated[
+        str | None, Option(metavar="SIZE", help="The most memory to use, such as 8G; what does not fit is in files.")
     ] = None,
-    dtype: Annotated[str, one_of(DTYPES, "How to store the vectors.")] = "float32",
-    memory: MemoryOption = None,
-    plan: Annotated[bool, typer.Option("--plan", help="Only print what the job needs: memory, disk, time.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Write the plan as JSON; sizes are in bytes.")] = False,
-    scheduler: SchedulerOption = None,
-    parts: PartsOption = None,
-    threads: ThreadsOption = None,
-    device: Annotated[
-        str | None, typer.Option(help="Ridge: a GPU such as cuda or cuda:1 (extra torch), instead of the CPU.")
+    scheduler: options.Scheduler = None,
+    parts: Annotated[
+        str | None,
+        Option(metavar="FOLDER", help="Where these files are, or those that workers share; by default OUTPUT.parts."),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Determines the order of words and which ones are held out.")] = 0,
-    **settings: Any,
+    plan: Annotated[bool, Option("--plan", help="Only print what the job needs: memory and disk.")] = False,
+    json: Annotated[bool, Option("--json", help="Write the plan as JSON; sizes are in bytes.")] = False,
+    **given: Any,
 ) -> None:
     """Train a model on word vectors. Settings that are not given are those of the preset.
 
@@ -94,44 +69,28 @@ def train(
       pbos train GoogleNews.bin --scheduler tcp://10.0.0.1:8786 -o /shared/my-model
     """
     from pbos.jobs.workspace import JOB
-    from pbos.training.train import check_arguments, parts_of, plan_of, read_vectors
+    from pbos.training.plan import Plan, memory_size
+    from pbos.training.train import check_arguments, parts_of, read_vectors
+    from pbos.words.variants import resolved
 
-    if json and not plan:
-        raise InputError("--json writes the plan; give --plan too, or leave it out")
-    options: dict[str, Any] = {
-        "preset": preset,
-        "limit": limit,
-        "heldout": heldout,
-        "keep_targets": keep_targets,
-        "dtype": dtype,
-        "threads": threads,
-        "device": device,
-        "seed": seed,
-        **settings,
-    }
-    if not plan:
-        options |= {"output": output, "memory": memory, "scheduler": scheduler, "parts": parts}
-    checked = check_arguments(**options)
-    if not plan:
-        check_output(output, replace=force or (checked.parts is not None and (checked.parts / JOB).exists()))
-    source: Any = vectors
-    if plan or memory is not None:
-        source = read_vectors(vectors, limit, None, None if memory is None else parts_of(output, parts).parent)
-        planned = plan_of(source, preset, settings, threads, memory)
+    if plan:
+        recipe = check_arguments(**given).recipe
+        scratch = None if memory is None else parts_of(output, parts).parent
+        table = read_vectors(vectors, given.get("limit"), None, scratch)
+        most = None if memory is None else memory_size(memory)
+        needs = Plan.of(table.words, table.dims, resolved(recipe, table.words), given.get("threads"), most)
         if json:
-            write_json(planned.to_dict())
-            return
-        for name, value in planned.facts().items():
-            (write if plan else note)(f"{name}: {value}")
-        if plan:
-            return
-    model = pbos.train(source, counts, **options)
-    note_saved(model, output)
-    training = model.info["training"]
-    if "heldout_cosine" in training:
-        all_words, frequent, rare = (training[f"heldout_cosine{kind}"] for kind in ("", "_frequent", "_rare"))
-        thirds = f"the most frequent third {frequent:.3f}, the rarest {rare:.3f}"
-        note(f"mean cosine of {training['heldout_words']:,} held-out words: {all_words:.3f} ({thirds})")
+            write_json(needs.to_dict())
+        else:
+            for name, value in needs.facts().items():
+                write(f"{name}: {value}")
+        return
+    if json:
+        raise InputError("--json writes the plan; give --plan too, or leave it out")
+    given |= {"output": output, "memory": memory, "scheduler": scheduler, "parts": parts}
+    folder = check_arguments(**given).parts
+    check_output(output, replace=force or (folder is not None and (folder / JOB).exists()))
+    note_saved(pbos.train(vectors, counts, **given), output)
 
 
 def check_output(folder: str, *, replace: bool) -> None:
@@ -146,12 +105,12 @@ def check_output(folder: str, *, replace: bool) -> None:
 def note_saved(model: pbos.Model, output: str) -> None:
     """Report a new model: where it is, its size, and how it was trained."""
     note(f"saved to {output}: {len(model):,} words, {len(model.subword_vectors):,} subword vectors x {model.dims}")
-    for name, value in solver_facts(model.info["training"]).items():
+    for name, value in training_facts(model.info["training"]).items():
         note(f"{name}: {value}")
 
 
-def solver_facts(training: dict[str, Any]) -> dict[str, str]:
-    """Return the solver's report as text."""
+def training_facts(training: dict[str, Any]) -> dict[str, str]:
+    """Return the report of a training as text."""
     facts = {}
     if losses := training.get("losses"):
         facts["loss, first and last epoch"] = f"{losses[0]:.3g}, {losses[-1]:.3g}"
@@ -163,13 +122,17 @@ def solver_facts(training: dict[str, Any]) -> dict[str, str]:
     if tried := training.get("tried"):
         scores = [f"{what}: {score:.3f}" for what, score in tried.items()]
         facts["cosine of held-out words by lam, reliability"] = "; ".join(scores)
+    if "heldout_cosine" in training:
+        cosine, frequent, rare = (training[f"heldout_cosine{kind}"] for kind in ("", "_frequent", "_rare"))
+        thirds = f"the most frequent third {frequent:.3f}, the rarest {rare:.3f}"
+        facts[f"mean cosine of {training['heldout_words']:,} held-out words"] = f"{cosine:.3f} ({thirds})"
     return facts
 
 
 def info(
-    model: ModelOption = None,
-    json: JsonOption = False,
-    verify: Annotated[bool, typer.Option("--verify", help="Also check that no byte of the model has changed.")] = False,
+    model: options.Model = None,
+    json: options.Json = False,
+    verify: Annotated[bool, Option("--verify", help="Also check that no byte of the model has changed.")] = False,
 ) -> None:
     """Show the size and the settings of a model.
 
@@ -193,26 +156,27 @@ def info(
 
 
 def facts_of(info: dict[str, Any], spelling: dict[str, Any], **config: Any) -> dict[str, Any]:
-    """Return what the config of a model says, without what its solver does not use."""
-    training = info.get("training", {})
-    facts = {**config, **spelling, **info, **{k: v for k, v in training.items() if k not in SOLVER_REPORT}}
-    facts["confidence"] = config["confidence"]  # which is off in a model of few words, even if the setting is on
-    for name in ("training", *OTHER_SETTINGS.get(info.get("solver", ""), ())):
-        facts.pop(name, None)
-    return facts | solver_facts(training)
+    """Return what the config of a model says, without settings that its solver does not use."""
+    hidden = {
+        "training",
+        "confidence",
+        *UNUSED_SETTINGS.get(info["solver"], ()),
+    }  # config says if there is a confidence
+    settings = {name: value for name, value in info.items() if name not in hidden}
+    return {**config, **spelling, **settings, **training_facts(info["training"])}
 
 
 def compress(
-    output: OutputOption,
-    force: ForceOption = False,
-    model: ModelOption = None,
+    output: options.ModelOutput,
+    force: options.Force = False,
+    model: options.Model = None,
     min_vector_words: Annotated[
-        int, typer.Option(min=1, help="Keep vectors of subwords that at least N training words contain.")
+        int, Option(min=1, help="Keep vectors of subwords that at least N training words contain.")
     ] = 1,
-    dtype: Annotated[str | None, one_of(DTYPES, "How to store the vectors.")] = None,
-    dims: Annotated[int | None, typer.Option(min=1, help="Project onto the first N principal components.")] = None,
+    dtype: Annotated[str | None, options.one_of(DTYPES, "How to store the vectors.")] = None,
+    dims: Annotated[int | None, Option(min=1, help="Project onto the first N principal components.")] = None,
     keep_targets: Annotated[
-        bool, typer.Option("--keep-targets", help="Keep the given vectors, if the model has them, for --exact.")
+        bool, Option("--keep-targets", help="Keep the given vectors, if there are any, for --exact.")
     ] = False,
 ) -> None:
     """Make a smaller model.
@@ -232,29 +196,25 @@ def compress(
 
 
 def complete(
-    vectors: Annotated[str, typer.Argument(metavar="VECTORS", help="The word vectors you have.")],
+    vectors: Annotated[str, Argument(metavar="VECTORS", help="The word vectors you have.")],
     words: Annotated[
         str,
-        typer.Argument(
-            metavar="WORDS", help="A file with a word per line, a table, or with --text a text (- for stdin)."
-        ),
+        Argument(metavar="WORDS", help="A file with a word per line, a table, or with --text a text (- for stdin)."),
     ],
-    output: Annotated[
-        str, typer.Option("-o", "--output", metavar="FILE", help="The new table; its name determines the format.")
-    ],
-    column: ColumnOption = None,
+    output: Annotated[str, Option("-o", "--output", metavar="FILE", help="The new table; the suffix is its format.")],
+    column: options.Column = None,
     format: FormatOption = None,
     min_confidence: Annotated[
-        float | None, typer.Option(metavar="0..1", help="Leave out words with a lower confidence (expected cosine).")
+        float | None, Option(metavar="0..1", help="Leave out words with a lower confidence (expected cosine).")
     ] = None,
-    text: Annotated[bool, typer.Option("--text", help="Take the words of a text, without punctuation.")] = False,
-    min_count: Annotated[int, typer.Option(min=1, help="Text: how often a word must occur.")] = 5,
+    text: Annotated[bool, Option("--text", help="Take the words of a text, without punctuation.")] = False,
+    min_count: Annotated[int, Option(min=1, help="Text: how often a word must occur.")] = 5,
     model: Annotated[
         str | None,
-        typer.Option("-m", "--model", metavar="FOLDER", help="A model of these vectors; by default, one is trained."),
+        Option("-m", "--model", metavar="FOLDER", help="A model of these vectors; by default one is trained."),
     ] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Train on the first N words only.")] = None,
-    threads: ThreadsOption = None,
+    limit: Annotated[int | None, Option(min=1, help="Train on the first N words only.")] = None,
+    threads: options.Threads = None,
 ) -> None:
     """Add the words that a table of vectors lacks.
 
@@ -291,8 +251,8 @@ def complete(
 
 def words_of_text(file: str, min_count: int) -> list[str]:
     """Return the words of a text that occur often enough, the most frequent first."""
-    counts: Counter[str] = Counter()
-    for token, count in Counter(token for line in lines_of(file) for token in line.split()).items():
+    tokens, counts = Counter(token for line in lines_of(file) for token in line.split()), Counter[str]()
+    for token, count in tokens.items():
         counts[without_punctuation(token)] += count
     return [word for word, count in counts.most_common() if word and count >= min_count]
 
@@ -308,10 +268,10 @@ def without_punctuation(token: str) -> str:
 
 
 def convert(
-    source: Annotated[str, typer.Argument(metavar="FROM", help="A vector file or folder.")],
-    target: Annotated[str, typer.Argument(metavar="TO", help="The new file; its name determines the format.")],
+    source: Annotated[str, Argument(metavar="FROM", help="A vector file or folder.")],
+    target: Annotated[str, Argument(metavar="TO", help="The new file; its name determines the format.")],
     format: FormatOption = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Take only the first N words.")] = None,
+    limit: Annotated[int | None, Option(min=1, help="Take only the first N words.")] = None,
 ) -> None:
     """Convert word vectors between formats.
 

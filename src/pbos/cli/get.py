@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
-from pbos.cli.common import JsonOption, offer, write, write_json
-from pbos.cli.files import ForceOption, check_output, train
+import pbos
+from pbos.cli import options
+from pbos.cli.common import write, write_json
+from pbos.cli.files import check_output, note_saved
 from pbos.errors import InputError
 
 
@@ -20,14 +22,13 @@ def names() -> list[str]:
 
 def get(
     name: Annotated[
-        str | None,
-        typer.Argument(metavar="NAME", help="The vectors; without a name, list all.", autocompletion=offer(names)),
+        str | None, Argument(metavar="NAME", help="The vectors; without a name, list all.", autocompletion=names)
     ] = None,
     output: Annotated[
-        str | None, typer.Option("-o", "--output", metavar="FOLDER", help="Train a model on them and save it here.")
+        str | None, Option("-o", "--output", metavar="FOLDER", help="Train a model and save it here.")
     ] = None,
-    force: ForceOption = False,
-    json: JsonOption = False,
+    force: options.Force = False,
+    json: options.Json = False,
 ) -> None:
     """Download published word vectors by name.
 
@@ -62,7 +63,7 @@ def get(
     path = published.get(name)
     if output is not None:
         counts = path / "counts.tsv.gz"
-        train(vectors=str(path), output=output, force=force, counts=str(counts) if counts.exists() else None)
+        note_saved(pbos.train(path, counts if counts.exists() else None, output=output), output)
     elif json:
         write_json({"name": name, "path": str(path)})
     else:

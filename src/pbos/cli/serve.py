@@ -9,29 +9,26 @@ from pathlib import Path
 from typing import Annotated
 from urllib.parse import quote
 
-import typer
+from typer import Option
 
 import pbos
-from pbos.cli import Interrupted
-from pbos.cli.common import ModelOption, note, write
+from pbos.cli import Interrupted, options
+from pbos.cli.common import note, write
 from pbos.errors import InputError, MissingExtraError
 
 
 def serve(
-    model: ModelOption = None,
-    host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 accepts other machines too.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 picks a free one.")] = 8000,
+    model: options.Model = None,
+    host: Annotated[str, Option(help="Address to listen on; 0.0.0.0 accepts other machines too.")] = "127.0.0.1",
+    port: Annotated[int, Option(min=0, max=65535, help="Port; 0 picks a free one.")] = 8000,
     allow_host: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="NAME", help="Name that others reach the server by, such as pbos.example.org; can be repeated."
-        ),
+        Option(metavar="NAME", help="Name that others reach the server by, such as pbos.example.org; can be repeated."),
     ] = None,
     token: Annotated[
-        str | None,
-        typer.Option(envvar="PBOS_TOKEN", help="What clients must send as 'Authorization: Bearer TOKEN'."),
+        str | None, Option(envvar="PBOS_TOKEN", help="What clients must send as 'Authorization: Bearer TOKEN'.")
     ] = None,
-    open: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+    open: Annotated[bool, Option("--open", help="Open the page in a browser.")] = False,
 ) -> None:
     """Serve a web page that explains words, and a REST API.
 

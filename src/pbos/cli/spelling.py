@@ -3,46 +3,32 @@
 from __future__ import annotations
 
 import secrets
-from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Option
 
 import pbos
-from pbos.cli.common import (
-    ColumnOption,
-    CountsOption,
-    InputOption,
-    JsonOption,
-    ModelOption,
-    WordsArgument,
-    batches,
-    check_column,
-    with_settings,
-    words_from,
-    write,
-    write_json,
-    write_row,
-)
+from pbos.cli import options
+from pbos.cli.common import batches, check_column, words_from, write, write_json, write_row
 from pbos.errors import InputError, one_line
 from pbos.files.atomic import write_whole
 
-NumberOption = Annotated[int, typer.Option("-n", "--number", min=1, help="The number of segmentations.")]
+NumberOption = Annotated[int, Option("-n", "--number", min=1, help="The number of segmentations.")]
 
 
-@with_settings("boundaries", "types", "min_prob_words", "em_rounds")
+@options.with_options(*options.settings("boundaries", "types", "min_prob_words", "em_rounds"))
 def segment(
-    words: WordsArgument = None,
-    model: ModelOption = None,
-    counts: CountsOption = None,
-    input: InputOption = None,
-    column: ColumnOption = None,
+    words: options.Words = None,
+    model: options.Model = None,
+    counts: options.Counts = None,
+    input: options.Input = None,
+    column: options.Column = None,
     number: NumberOption = 1,
-    sample: Annotated[int, typer.Option(min=0, help="Draw this many segmentations at random instead.")] = 0,
-    seed: Annotated[int | None, typer.Option(min=0, help="Make --sample repeatable.")] = None,
-    json: JsonOption = False,
-    **settings: Any,
+    sample: Annotated[int, Option(min=0, help="Draw this many segmentations at random instead.")] = 0,
+    seed: Annotated[int | None, Option(min=0, help="Make --sample repeatable.")] = None,
+    json: options.Json = False,
+    **given: Any,
 ) -> None:
     """Cut words into subwords, with the probability of each cut.
 
@@ -58,7 +44,7 @@ def segment(
       pbos segment --json -i words.txt
     """
     check_column(column, input)
-    segmenter = segmenter_of(model, counts, **settings)
+    segmenter = segmenter_of(model, counts, **given)
     seed = secrets.randbits(64) if seed is None else seed
     done = 0
     for batch in batches(words_from(words, input, column)):
@@ -76,17 +62,17 @@ def segment(
 
 
 def explain(
-    words: WordsArgument = None,
-    model: ModelOption = None,
-    counts: CountsOption = None,
-    input: InputOption = None,
-    column: ColumnOption = None,
+    words: options.Words = None,
+    model: options.Model = None,
+    counts: options.Counts = None,
+    input: options.Input = None,
+    column: options.Column = None,
     number: NumberOption = 5,
     neighbors: Annotated[
-        int | None, typer.Option(min=1, help="Show the N nearest training words; by default 10 in JSON, none in text.")
+        int | None, Option(min=1, help="Show the N nearest training words; by default 10 in JSON, none in text.")
     ] = None,
-    svg: Annotated[str | None, typer.Option(metavar="FILE", help="Draw the lattice of one word.")] = None,
-    json: JsonOption = False,
+    svg: Annotated[str | None, Option(metavar="FILE", help="Draw the lattice of one word.")] = None,
+    json: options.Json = False,
 ) -> None:
     """Show why a word gets its vector: segmentations and weights.
 
@@ -100,19 +86,16 @@ def explain(
     """
     check_column(column, input)
     segmenter = segmenter_of(model, counts)
-    options = {} if neighbors is None else {"neighbors": neighbors}
-    if options and not hasattr(segmenter, "neighbors"):
+    nearest = {} if neighbors is None else {"neighbors": neighbors}
+    if nearest and not hasattr(segmenter, "neighbors"):
         raise InputError("--neighbors needs a model, which has vectors; leave it out")
-    given = words_from(words, input, column)
     if svg is not None:
         if Path(svg).suffix not in (".svg", ""):
             raise InputError(f"{svg}: --svg writes SVG; choose a name that ends in .svg")
-        some = list(islice(given, 2))
-        if len(some) != 1:
+        if words is None or len(words) != 1:
             raise InputError("--svg draws one word; give a single one")
-        given = iter(some)
-    for at, word in enumerate(given):
-        explanation = segmenter.explain(word, number, **options)
+    for at, word in enumerate(words_from(words, input, column)):
+        explanation = segmenter.explain(word, number, **nearest)
         if svg is not None:
             with write_whole(svg) as stream:
                 stream.write(explanation.svg().encode())
@@ -120,29 +103,24 @@ def explain(
             write_json(explanation.to_dict())
             continue
         write(f"\n{explanation}" if at else str(explanation))
-        if options:
+        if nearest:
             write("  nearest words")
             for near, cosine in explanation.neighbors:
                 write(f"    {one_line(near)}  {cosine:.3f}")
 
 
-def segmenter_of(model: str | None, counts: str | None, **settings: Any) -> pbos.Segmenter:
-    """Return a model, or a segmenter from a folder or from counts.
-
-    Args:
-        model: The folder; None for the English model.
-        counts: Word counts to use instead.
-        **settings: Settings for the counts (see `Segmenter.from_counts`).
-    """
-    if counts is None and settings:
-        option = f"--{next(iter(settings)).replace('_', '-')}"
-        raise InputError(f"{option} needs word counts; give them with --counts, or leave it out")
-    if counts is not None and model is not None:
-        raise InputError("give a model with --model or counts with --counts, not both")
+def segmenter_of(model: str | None, counts: str | None, **given: Any) -> pbos.Segmenter:
+    """Return a model or a saved segmenter, or a segmenter made from counts with some settings."""
     if counts is not None:
-        return pbos.Segmenter.from_counts(counts, **settings)
+        if model is not None:
+            raise InputError("give a model with --model or counts with --counts, not both")
+        return pbos.Segmenter.from_counts(counts, **given)
+    if given:
+        option = f"--{next(iter(given)).replace('_', '-')}"
+        raise InputError(f"{option} needs word counts; give them with --counts, or leave it out")
     from pbos.files.model_folder import folder_of, read_files
     from pbos.model import resolve_model
 
-    place = resolve_model(model)
-    return pbos.load(model) if "vectors" in read_files(folder_of(place), layout={})[0] else pbos.Segmenter.load(place)
+    folder = resolve_model(model)
+    has_vectors = "vectors" in read_files(folder_of(folder), layout={})[0]
+    return pbos.load(model) if has_vectors else pbos.Segmenter.load(folder)

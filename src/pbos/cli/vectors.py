@@ -6,25 +6,18 @@ import sys
 from collections.abc import Iterator
 from typing import Annotated, Any
 
-import typer
+from typer import Option
 
 import pbos
+from pbos.cli import options
 from pbos.cli.common import (
-    ColumnOption,
-    InputOption,
-    JsonOption,
-    ModelOption,
-    SchedulerOption,
-    ThreadsOption,
     Uncovered,
-    WordsArgument,
     batches,
     check_column,
+    escape,
     lines_of,
     name_of,
     note,
-    one_of,
-    shown,
     warn_missing,
     words_from,
     write_json,
@@ -36,47 +29,38 @@ from pbos.jobs.progress import Advance
 from pbos.settings import MISSING
 from pbos.tables.formats import OUTPUT_FORMATS, choose_format
 
-ExactOption = Annotated[bool, typer.Option("--exact", help="Use the given vectors of training words.")]
+ExactOption = Annotated[bool, Option("--exact", help="Use the given vectors of training words.")]
 TargetsOption = Annotated[
-    str | None,
-    typer.Option("--vectors", metavar="FILE", help="As --exact, with the words and vectors of this file."),
+    str | None, Option("--vectors", metavar="FILE", help="As --exact, with the words and vectors of this file.")
 ]
 
 
 def embed(
-    words: WordsArgument = None,
-    model: ModelOption = None,
-    input: InputOption = None,
+    words: options.Words = None,
+    model: options.Model = None,
+    input: options.Input = None,
     output: Annotated[
-        str | None,
-        typer.Option(
-            "-o",
-            "--output",
-            metavar="FILE",
-            help="Write to a file, whose suffix chooses the format, or to a FOLDER/.",
-        ),
+        str | None, Option("-o", "--output", metavar="FILE", help="The file, whose suffix is its format, or a FOLDER/.")
     ] = None,
-    column: ColumnOption = None,
-    vector_column: Annotated[str, typer.Option(metavar="NAME", help="Tables: the new column.")] = "vector",
+    column: options.Column = None,
+    vector_column: Annotated[str, Option(metavar="NAME", help="Tables: the new column.")] = "vector",
     confidence: Annotated[
         bool,
-        typer.Option(
-            "--confidence", help="Add how far to trust each vector: a number after the word, a field, a column."
-        ),
+        Option("--confidence", help="Add how far to trust each vector: a number after the word, a field, a column."),
     ] = False,
     exact: ExactOption = False,
     vectors: TargetsOption = None,
     missing: Annotated[
         str | None,
-        one_of(
+        options.one_of(
             (*MISSING, "skip", "null"),
             "Blank lines, and nulls in tables: stop, write zeros, leave them out, or write null (tables); by default "
             "null in tables, zeros in .npy, and elsewhere they are left out.",
         ),
     ] = None,
-    threads: ThreadsOption = None,
-    scheduler: SchedulerOption = None,
-    json: JsonOption = False,
+    threads: options.Threads = None,
+    scheduler: options.Scheduler = None,
+    json: options.Json = False,
 ) -> None:
     """Write the vector of every word: lines of a word and numbers.
 
@@ -108,7 +92,7 @@ def embed(
         format = "folder" if to_folder else "jsonl" if json else "text"
     else:
         format = choose_format(output, formats=OUTPUT_FORMATS)
-    from_table, to_table = input is not None and is_table(input), format in ("table", "folder")
+    to_table = format in ("table", "folder")
     if not to_table:
         check_column(column, input)
     if missing == ("skip" if to_table else "null"):
@@ -118,57 +102,51 @@ def embed(
     if confidence and not (to_table or format == "jsonl" or output is None):
         raise InputError("--confidence needs a table or .jsonl as output file, or text on stdout")
     missing = missing or ("null" if to_table else "zeros" if format == "npy" else "skip")
-    exact = exact or vectors is not None
+    given: dict[str, Any] = {"exact": exact or vectors is not None, "threads": threads}
     if not to_table:
         source = words_from(words, input, column, missing)
-        _write_rows(_load(model, vectors), source, output, format, confidence=confidence, exact=exact, threads=threads)
+        _write_rows(_load(model, vectors), source, output, format, confidence=confidence, **given)
         return
-    options: dict[str, Any] = {
+    given |= {
         "column": column,
         "vector_column": vector_column,
         "confidence_column": "confidence" if confidence else None,
         "missing": missing,
-        "threads": threads,
-        "exact": exact,
     }
     if to_folder:
         chosen = model if vectors is None else _load(model, vectors)
-        done = pbos.embed_files(chosen, str(input), str(output), scheduler=scheduler, **options)
+        done = pbos.embed_files(chosen, str(input), str(output), scheduler=scheduler, **given)
         if done.kept:
             note(f"{done.kept} of {done.kept + done.parts} parts were there already")
     else:
         loaded = _load(model, vectors)
         from pbos.adapters.arrow import embed_table, table_of_words
 
-        own = table_of_words(words_from(words, input, None, missing), column or "word")
-        done = embed_table(loaded, str(input) if from_table and not words else own, str(output), **options)
-    if to_folder or from_table:  # otherwise `words_from` has warned
+        table: Any = input
+        if words or input is None or not is_table(input):
+            table = table_of_words(words_from(words, input, None, missing), column or "word")
+        done = embed_table(loaded, table, str(output), **given)
+    if to_folder or table is input:  # otherwise `words_from` has warned
         warn_missing(done.missing, missing)
     Uncovered(done.uncovered, done.examples).warn()
 
 
 def _write_rows(
-    model: pbos.Model,
-    words: Iterator[str],
-    output: str | None,
-    format: str,
-    *,
-    confidence: bool,
-    exact: bool,
-    threads: int | None,
+    model: pbos.Model, words: Iterator[str], output: str | None, format: str, *, confidence: bool, **given: Any
 ) -> None:
+    """Write words and their vectors, batch by batch, to a file that is no table or to stdout."""
     from pbos.jobs.progress import progress
     from pbos.tables.writing import rows, without_bad_words, write_batches
 
     uncovered, done = Uncovered(), 0
-    options: dict[str, Any] = {"missing": "zeros", "threads": threads}  # missing words that get none are left out
 
     def embedded(advance: Advance) -> Iterator[tuple[Any, ...]]:
         nonlocal done
         for batch in batches(words):
-            found = model.embed(batch, exact=exact, **options)
-            uncovered.add(batch, found)
-            yield batch, found, *([model.confidence(batch, **options)] if confidence else [])
+            vectors = model.embed(batch, missing="zeros", **given)
+            uncovered.add(batch, vectors)
+            trust = [model.confidence(batch, missing="zeros", threads=given["threads"])] if confidence else []
+            yield batch, vectors, *trust
             done += len(batch)
             advance(len(batch), note=f"{done:,} words")
 
@@ -178,32 +156,28 @@ def _write_rows(
             write_batches(output, format, found, model.dims)
         else:
             for row in rows(format, found):
-                sys.stdout.write(shown(row.decode(), sys.stdout))  # in its encoding
+                sys.stdout.write(escape(row.decode(), sys.stdout))
     uncovered.warn()
 
 
 def _load(model: str | None, vectors: str | None) -> pbos.Model:
-    """Load a model, and the given vectors for --exact if there are any."""
+    """Load a model, with the given vectors of a file if there is one."""
     loaded = pbos.load(model)
     return loaded if vectors is None else loaded.with_targets(vectors)
 
 
 def neighbors(
-    words: WordsArgument = None,
-    model: ModelOption = None,
-    input: InputOption = None,
-    column: ColumnOption = None,
-    number: Annotated[int, typer.Option("-n", "--number", min=1, help="The number of neighbors.")] = 10,
-    positive: Annotated[
-        list[str] | None, typer.Option(metavar="WORD", help="Instead of words: a word to add (repeat it for more).")
-    ] = None,
-    negative: Annotated[list[str] | None, typer.Option(metavar="WORD", help="A word to subtract.")] = None,
-    among: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Search these words, one per line, not the training words.")
-    ] = None,
+    words: options.Words = None,
+    model: options.Model = None,
+    input: options.Input = None,
+    column: options.Column = None,
+    number: Annotated[int, Option("-n", "--number", min=1, help="The number of neighbors.")] = 10,
+    positive: Annotated[list[str] | None, Option(metavar="WORD", help="A word to add; can be repeated.")] = None,
+    negative: Annotated[list[str] | None, Option(metavar="WORD", help="A word to subtract.")] = None,
+    among: Annotated[str | None, Option(metavar="FILE", help="Search these words, not the training words.")] = None,
     exact: ExactOption = False,
     vectors: TargetsOption = None,
-    json: JsonOption = False,
+    json: options.Json = False,
 ) -> None:
     """List the words nearest to a word, or to a sum of words.
 
@@ -222,8 +196,8 @@ def neighbors(
         raise InputError("give words, or --positive and --negative ones, not both")
     check_column(column, input, among)
     loaded, exact = _load(model, vectors), exact or vectors is not None
-    found = None if among is None else list(words_from(None, among, column))
-    options: dict[str, Any] = {"among": found, "exact": exact}
+    searched = None if among is None else list(words_from(None, among, column))
+    given: dict[str, Any] = {"among": searched, "exact": exact}
     uncovered = Uncovered()
 
     def show(asked: dict[str, Any], label: str, near: list[tuple[str, float]]) -> None:
@@ -235,25 +209,25 @@ def neighbors(
             write_row(label, word, f"{cosine:.3f}", *trust)
 
     if combined:
-        plus, minus = (list(words_from(some, None)) if some else [] for some in (positive, negative))
+        plus, minus = (list(words_from(signed, None)) if signed else [] for signed in (positive, negative))
         uncovered.add(plus + minus, loaded.embed(plus + minus, exact=exact))
         label = " + ".join(plus) + "".join(f" - {word}" for word in minus)
-        near = loaded.neighbors(n=number, positive=plus, negative=minus, **options)
+        near = loaded.neighbors(n=number, positive=plus, negative=minus, **given)
         show({"positive": plus, "negative": minus}, label.strip(), near)
     else:
         for batch in batches(words_from(words, input, column)):
             uncovered.add(batch, loaded.embed(batch, exact=exact))
             trusts = loaded.confidence(batch).tolist() if loaded.has_confidence else [None] * len(batch)
-            for word, trust, near in zip(batch, trusts, loaded.neighbors(batch, number, **options), strict=True):
+            for word, trust, near in zip(batch, trusts, loaded.neighbors(batch, number, **given), strict=True):
                 show({"word": word, "confidence": trust}, word, near)
     uncovered.warn()
 
 
 def similarity(
-    words: WordsArgument = None,
-    model: ModelOption = None,
-    input: InputOption = None,
-    json: JsonOption = False,
+    words: options.Words = None,
+    model: options.Model = None,
+    input: options.Input = None,
+    json: options.Json = False,
 ) -> None:
     """Print the cosine of two words, or of many pairs.
 
