@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from pbos.errors import FormatError, InputError, MissingExtraError, warn
 from pbos.files.atomic import write_whole
-from pbos.files.paths import PathLike, exists, is_remote, plain_suffix, read_lines, to_local_path
+from pbos.files.paths import PathLike, is_remote, plain_suffix, read_lines, to_local_path
 from pbos.settings import FORMS, check_choice
 from pbos.words.arrays import has_masked
 from pbos.words.readonly import ReadOnlyList
@@ -34,7 +34,7 @@ class WordCounts:
     """Words and their counts, in the order given. The counts of equal words are added up. All is read-only.
 
     Attributes:
-        words: The words, without duplicates.
+        words: The words.
         counts: How often each occurs, float64 (n_words,).
 
     >>> list(WordCounts(["high", "low", "high"], [3, 2, 1]))
@@ -67,10 +67,9 @@ class WordCounts:
         if isinstance(source, Mapping):
             return cls.from_mapping(source)
         if isinstance(source, str) and not is_remote(source):
-            is_there = exists(source)
-            if LANGUAGE.fullmatch(source) and not (is_there and not to_local_path(source).is_dir()):
+            if LANGUAGE.fullmatch(source) and not to_local_path(source).is_file():
                 return cls.from_language(source)
-            if not is_there:
+            if not to_local_path(source).exists():
                 raise InputError(f"{source!r} is neither a file of counts nor a language code such as 'en'")
         if isinstance(source, (str, os.PathLike)):
             return cls.read(source)
@@ -82,8 +81,10 @@ class WordCounts:
     @classmethod
     def read(cls, path: PathLike) -> WordCounts:
         """Read a text file of words and counts: comma-, tab- or space-separated, or JSON lines; possibly compressed."""
-        words, counts = read_counts(path)
-        return cls(words, np.array(counts))
+        try:
+            return cls(*read_counts(path))
+        except InputError as error:
+            raise FormatError(f"{path}: {error}") from None
 
     @classmethod
     def from_mapping(cls, counts: Mapping[str, float]) -> WordCounts:
@@ -185,18 +186,15 @@ def add_up(words: list[str], counts: npt.NDArray[Any]) -> tuple[list[str], npt.N
 
 
 def read_counts(path: PathLike) -> tuple[list[str], list[float]]:
-    """Read words and counts; lines with an empty word are dropped."""
+    """Read words and counts. The separator is the one that splits most of the first lines into a word and a number."""
     lines = read_lines(path)
     sample = [text for _, text in lines[:SAMPLE]]
     split = max((at_json, at_tabs, at_commas, at_spaces), key=lambda split: sum(map(is_row, map(split, sample))))
-    header, *rows = map(split, sample)
-    if len(header) >= 2 and all(map(is_name, header[:2])):
-        lines = lines[1:]
-    else:
-        header, rows = [], [header, *rows]
-    word_at, count_at = find_columns(path, header, rows)
-    words, counts, empty = list[str](), list[float](), list[int]()
-    for line, text in lines:
+    rows = list(map(split, sample))
+    has_header = len(rows[0]) >= 2 and all(map(is_name, rows[0][:2]))
+    word_at, count_at = find_columns(rows[0] if has_header else [], rows[has_header:])
+    words, counts = list[str](), list[float]()
+    for line, text in lines[has_header:]:
         fields = split(text)
         if len(fields) <= max(word_at, count_at):  # further columns are ignored
             raise FormatError(
@@ -206,41 +204,26 @@ def read_counts(path: PathLike) -> tuple[list[str], list[float]]:
         word, count = fields[word_at].strip(" \t"), as_float(fields[count_at])
         if not 0 <= count < math.inf:
             raise FormatError(
-                f"{path}, line {line}: the count of {word!r} is {fields[count_at]!r}; "
-                "expected a finite number, zero or more"
+                f"{path}, line {line}: the count of {word!r} is {fields[count_at]!r}; expected a finite number, zero "
+                "or more; if other columns have the words and counts, name them in a first line: word,count"
             )
-        if word:
-            words.append(word)
-            counts.append(count)
-        else:
-            empty.append(line)
-    if empty:
-        noun = "line" if len(empty) == 1 else "lines"
-        warn(f"{path}: dropped {len(empty)} {noun} with an empty word (first: line {empty[0]})")
-    if not any(counts):
-        raise FormatError(f"{path}: no word has a count above zero; expected a word and its count per line")
+        words.append(word)
+        counts.append(count)
     return words, counts
 
 
-def find_columns(path: PathLike, header: list[str], rows: list[list[str]]) -> tuple[int, int]:
-    """Return the columns of words and counts: by name, or else the first two, with the counts where more numbers are.
+def find_columns(header: list[str], rows: list[list[str]]) -> tuple[int, int]:
+    """Return the columns of words and counts: by name, or else the first two; of two columns, counts may come first.
 
-    >>> find_columns("counts.txt", [], [["5", "the"], ["4", "1984"]])  # as uniq -c writes
+    >>> find_columns([], [["5", "the"], ["4", "1984"]])  # as uniq -c writes
     (1, 0)
     """
     names = [name.strip(" \t").casefold() for name in header]
     word_at, count_at = ([names.index(name) for name in names if name in known] for known in (WORD_NAMES, COUNT_NAMES))
     if word_at and count_at:
         return word_at[0], count_at[0]
-    first, second = (sum(len(row) > at and is_number(row[at]) for row in rows) for at in (0, 1))
-    if first <= second:
-        return 0, 1
-    if max(map(len, rows)) > 2:
-        raise FormatError(
-            f"{path}: the numbers in the first of several columns may be ranks; "
-            "name the columns in a first line, such as rank,word,count"
-        )
-    return 1, 0
+    first, second = (sum(len(row) == 2 and is_number(row[at]) for row in rows) for at in (0, 1))
+    return (1, 0) if first > second else (0, 1)
 
 
 def at_json(line: str) -> list[str]:
@@ -264,8 +247,6 @@ def at_tabs(line: str) -> list[str]:
 
 def at_commas(line: str) -> list[str]:
     """Split at commas outside of quotes; a line with an unclosed quote stays one field."""
-    if '"' not in line:
-        return line.split(",")
     try:
         return next(csv.reader([line], strict=True))
     except csv.Error:
@@ -274,7 +255,7 @@ def at_commas(line: str) -> list[str]:
 
 def at_spaces(line: str) -> list[str]:
     """Split at runs of spaces and tabs; a line of more than two fields stays one."""
-    fields = [field for field in line.replace("\t", " ").split(" ") if field]
+    fields = re.findall(r"[^ \t]+", line)
     return fields if len(fields) <= 2 else [line]
 
 
