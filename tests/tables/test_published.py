@@ -224,8 +224,8 @@ def test_two_versions_are_never_joined(web, monkeypatch, headers, later, if_rang
         (None, InputError, r"mine.vec cannot be downloaded \(HTTP 404: Not Found\); see https://example.org"),
         (
             VECTORS[:-1],
-            FormatError,
-            r"mine.vec cannot be used: it has 1\d\d bytes, expected 1\d\d: it is not",
+            InputError,
+            r"mine.vec cannot be downloaded \(it has 1\d\d bytes, expected 1\d\d: it is not",
         ),
         (VECTORS[::-1], FormatError, "mine.vec cannot be used: its sha256 is"),
     ],

@@ -13,8 +13,6 @@ import json
 import re
 import sys
 import tarfile
-import tempfile
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import IO, Any, cast
@@ -110,50 +108,44 @@ def get(name: str, cache: PathLike | None = None) -> Path:
 def make(table: Table, work: Path, folder: Path) -> None:
     """Download a table and put it into a new folder."""
     say(f"{table.name}: fetching {table.url}")
-    archive = work / Path(table.url).name
     try:
-        download(table.url, work, table.size)
-        check(table, archive)
+        archive = download(table.url, work, table.size)
+    except InputError as error:
+        raise InputError(f"{error}; see {table.page}") from error
+    try:
         with write_whole_folder(folder) as fresh:
             note = {**asdict(table), **unpack(table, archive, fresh)}
             (fresh / SOURCE).write_text(json.dumps(note, indent=1) + "\n", encoding="utf-8")
-    except InputError as error:
-        raise InputError(f"{error}; see {table.page}") from error
-    except FormatError as error:
+    except (FormatError, InputError) as error:
         archive.unlink(missing_ok=True)  # the next attempt downloads it again
         why = str(error).removeprefix(f"{archive}: ")
         raise FormatError(f"{table.url} cannot be used: {why}; see {table.page}") from error
 
 
-def check(table: Table, archive: Path) -> None:
-    """Raise FormatError if a file is not the one we know or, if its digest is not known, cannot be read."""
+def unpack(table: Table, archive: Path, folder: Path) -> dict[str, object]:
+    """Check a downloaded file and put its vectors into a folder; return what to note about them."""
     if table.digest:
         check_digest(archive, table.digest)
-    elif not (table.file or table.reader):  # other files are checked when they are unpacked
+    if table.reader:
+        file = take_out(archive, table.file, archive.parent) if table.file else archive
+        with damage_in(archive.name, "the vectors are damaged"):
+            return save(folder, *(read_polyglot if table.reader == "polyglot" else read_navec)(file))
+    if table.file:
+        return {"file": take_out(archive, table.file, folder).name}
+    if not table.digest:  # can it be read?
         WordVectors.read(archive, limit=1)
         with open_bytes(archive) as stream:
             while stream.read(1 << 20):
                 pass
+    return {"file": archive.rename(folder / archive.name).name}
 
 
-def unpack(table: Table, archive: Path, target: Path) -> dict[str, object]:
-    """Put the vectors of a file into a folder; return the name of the file, or "" if the folder is the table."""
-    if not table.reader:
-        file = take_out(archive, table.file, target) if table.file else archive.rename(target / archive.name)
-        return {"file": file.name}
-    readers: dict[str, Callable[[Path], tuple[Any, ...]]] = {"polyglot": read_polyglot, "navec": read_navec}
-    with tempfile.TemporaryDirectory(prefix="pbos-", dir=archive.parent) as scratch:
-        file = take_out(archive, table.file, Path(scratch)) if table.file else archive
-        with damage_in(archive.name, "the vectors are damaged"):
-            return save(target, *readers[table.reader](file))
-
-
-def save(target: Path, words: list[str], vectors: Any, counts: Any = None) -> dict[str, object]:
-    """Write a folder of vectors, with their counts if there are any."""
+def save(folder: Path, words: list[str], vectors: Any, counts: Any = None) -> dict[str, object]:
+    """Write a folder of vectors, with their counts if there are any; return what to note about it."""
     table = WordVectors(words, vectors)
-    table.write(target, format="folder")
+    table.write(folder, format="folder")
     if counts is not None:
-        WordCounts(words, counts).write(target / "counts.tsv.gz")
+        WordCounts(words, counts).write(folder / "counts.tsv.gz")
     return {"file": "", "words": len(table), "dims": table.dims}
 
 
