@@ -27,7 +27,7 @@ from hypothesis import strategies as st
 import pbos
 from pbos.errors import FormatError, InputError, MissingExtraError, PbosWarning
 from pbos.kernels.numbers import parse_lines, parse_number
-from pbos.tables import text, word_vectors
+from pbos.tables import formats, text, word_vectors
 from pbos.tables.word_vectors import WordVectors
 
 COMPRESS = {
@@ -409,11 +409,14 @@ def test_line_ends_without_end_are_read_block_by_block():
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"a,1,2\nb,3,4\n", "commas separate the numbers; make spaces of them, as tr ',\"' ' ' does"),
-        (b'"a, b", 1, 2\n"c", 3, 4\nd, 3, 4\n', "commas separate the numbers"),
-        (b"word,x,y\na,1,2\nb,3,4\n", "commas separate the numbers"),
-        (b"a;1;2\nb;3;4\n", "semicolons separate the numbers; make spaces of them, as tr ';\"' ' ' does"),
-        (b"a 1,5 2,5\nb 3,0 -4,5\n", "the numbers have commas; make points of them, as tr , . does"),
+        (
+            b"a,1,2\nb,3,4\n",
+            "commas, semicolons or bars are after numbers or in them; write points in numbers and spaces",
+        ),
+        (b'"a, b", 1, 2\n"c", 3, 4\nd, 3, 4\n', "commas, semicolons or bars are after numbers or in them"),
+        (b"word,x,y\na,1,2\nb,3,4\n", "commas, semicolons or bars"),
+        (b"a;1;2\nb;3;4\n", "commas, semicolons or bars"),
+        (b"a 1,5 2,5\nb 3,0 -4,5\n", "as tr , . or tr ',;|\"' ' ' does in a shell"),
         (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0", "is not UTF-8 text, but UTF-16 or binary"),
     ],
 )
@@ -969,7 +972,7 @@ def test_a_name_without_a_format(tmp_path, name, format, message):
         ("a\u2028b", set()),
     ],
 )
-@pytest.mark.parametrize("format", pbos.vectors.FORMATS)
+@pytest.mark.parametrize("format", formats.FORMATS)
 def test_words_that_a_format_would_change(tmp_path, format, word, not_in):
     if format == "gensim":
         pytest.importorskip("gensim")
@@ -1064,7 +1067,7 @@ for path in sys.argv[1:]:
 
 
 def test_the_names_of_the_formats_need_no_numba():
-    code = "import sys; import pbos.vectors; pbos.vectors.FORMATS; print({'numpy', 'numba'} & set(sys.modules))"
+    code = "import sys; import pbos.tables.formats; print({'numpy', 'numba'} & set(sys.modules))"
     environment = {**os.environ, "PYTHONPATH": str(Path(pbos.__file__).parents[1])}
     assert subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True).stdout.strip() == b"set()"
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import Any
+from typing import Any, NamedTuple
 
 from pbos.errors import FormatError, InputError, MissingExtraError
 from pbos.files.atomic import is_special_file
@@ -20,25 +19,15 @@ SURROGATES = r"[\ud800-\udfff]"
 LINES = rf"\A[ \t\ufeff]|[ \t\ufeff]\Z|[\r\n]|{SURROGATES}"
 
 
-@dataclass(frozen=True)
-class Format:
-    """A format. Those without functions of their own are rows of text or bytes: see text.py and writing.py.
+class Format(NamedTuple):
+    """A format. Those without functions of their own are rows of text or bytes: see text.py and writing.py."""
 
-    Attributes:
-        suffixes: A file with one of these is written in this format.
-        forbidden: Finds what words may not contain, because it would not be read back.
-        magic: Matches the first bytes of a file.
-        read: The function in this room that gets a path and the open file, and returns words and vectors.
-        write: The function in this room that gets an open file, words and vectors.
-        compresses: Whether a second suffix may compress the file.
-    """
-
-    suffixes: tuple[str, ...] = ()
-    forbidden: str = LINES
-    magic: bytes = b""
-    read: str = ""
-    write: str = ""
-    compresses: bool = True
+    suffixes: tuple[str, ...] = ()  # of the files that are written in this format
+    forbidden: str = LINES  # finds what words may not contain, because it would not be read back
+    magic: bytes = b""  # matches the first bytes of a file
+    read: str = ""  # the function in this room that gets a path and the open file, and returns words and vectors
+    write: str = ""  # the function in this room that gets an open file, words and vectors
+    compresses: bool = True  # whether a second suffix may compress the file
 
 
 FORMATS = {  # if more than one matches a file, it is the last: safetensors may start with any byte
@@ -70,8 +59,6 @@ OUTPUT_FORMATS = {  # what `pbos embed` writes: vectors may follow each other wi
     "table": Format((*PARQUET, *ARROW), compresses=False),
     "text": Format(),
 }
-
-
 UNREADABLE = {  # by the first bytes
     (793712314).to_bytes(4, "little"): "this is a fastText model (.bin); use the .vec file written next to it",
     b"\x89HDF\r\n\x1a\n": "this is an HDF5 file; save its words and vectors as .npz or word2vec",

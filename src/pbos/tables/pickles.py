@@ -113,9 +113,6 @@ class Inert:
         self.arguments = arguments
         return self
 
-    def __init__(self, *_: Any, **__: Any) -> None:
-        pass
-
     def __setstate__(self, state: Any) -> None:
         self.state = state
 

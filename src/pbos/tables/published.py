@@ -13,9 +13,8 @@ import json
 import re
 import sys
 import tarfile
-from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -32,31 +31,18 @@ SOURCE = "source.json"
 NAVEC_MARKS = ("<unk>", "<pad>")
 
 
-@dataclass(frozen=True)
-class Table:
-    """Published word vectors.
+class Table(NamedTuple):
+    """Published word vectors."""
 
-    Attributes:
-        name: Their name: "glove-6b-100d".
-        about: What they are, in a few words.
-        license: As far as it is stated.
-        page: Where they are described.
-        url: Where their file is.
-        digest: Of the file, with the kind of digest: "sha256:...", "md5:..."; "" if we do not know it.
-        size: Of the file in bytes; 0 if we do not know it.
-        file: What to take out of the file, if it is an archive; `*` stands for anything.
-        reader: "polyglot" or "navec", if the file is in none of the formats of `WordVectors.read`.
-    """
-
-    name: str
-    about: str
-    license: str
-    page: str
-    url: str
-    digest: str = ""
-    size: int = 0
-    file: str = ""
-    reader: str = ""
+    name: str  # such as "glove-6b-100d"
+    about: str  # what they are, in a few words
+    license: str  # as far as it is stated
+    page: str  # where they are described
+    url: str  # of their file
+    digest: str = ""  # of the file: "sha256:...", "md5:..."; "" if we do not know it
+    size: int = 0  # of the file in bytes; 0 if we do not know it
+    file: str = ""  # what to take out of the file, if it is an archive; `*` stands for anything
+    reader: str = ""  # "polyglot" or "navec", if the file is in none of the formats of `WordVectors.read`
 
 
 def tables() -> list[Table]:
@@ -69,7 +55,7 @@ def find(name: str) -> Table:
     name, known = name.lower(), {table.name.lower(): table for table in tables()}
     for table in known.values():
         if match := re.fullmatch(table.name.replace("LANG", "([a-z]{2,3})"), name):
-            return replace(table, name=name, url=table.url.replace("LANG", match[match.lastindex or 0]))
+            return table._replace(name=name, url=table.url.replace("LANG", match[match.lastindex or 0]))
     near = next((known[close].name for close in difflib.get_close_matches(name, known, n=1)), "")
     advice = f"did you mean {near}?" if near else "`pbos get` lists them"
     if "LANG" in near:
@@ -114,7 +100,7 @@ def make(table: Table, work: Path, folder: Path) -> None:
         raise InputError(f"{error}; see {table.page}") from error
     try:
         with write_whole_folder(folder) as fresh:
-            note = {**asdict(table), **unpack(table, archive, fresh)}
+            note = table._asdict() | unpack(table, archive, fresh)
             (fresh / SOURCE).write_text(json.dumps(note, indent=1) + "\n", encoding="utf-8")
     except (FormatError, InputError) as error:
         archive.unlink(missing_ok=True)  # the next attempt downloads it again
