@@ -1,42 +1,22 @@
 import builtins
-import bz2
 import csv
 import gzip
-import importlib
 import io
 import json
-import lzma
 import re
 import warnings
 from collections import Counter
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from table_files import COMPRESS
 
 import pbos
 from pbos.errors import FormatError, InputError, MissingExtraError, PbosWarning
 from pbos.tables.counts import WordCounts
-
-COMPRESS = [bytes, gzip.compress, bz2.compress, lzma.compress]
-if find_spec("zstandard"):
-    COMPRESS.append(importlib.import_module("zstandard").compress)
-
-
-@pytest.fixture
-def write(tmp_path):
-    """Write text or bytes to a file whose name says nothing about the format, and return its path."""
-
-    def write_bytes(content):
-        path = tmp_path / "file"
-        path.write_bytes(content.encode() if isinstance(content, str) else content)
-        return path
-
-    return write_bytes
-
 
 # The class
 
@@ -215,7 +195,7 @@ THE_OF = [("the", 3), ("of", 2)]
         '{"word": "the", "lemma": "a", "count": 3, "n": 1}\n{"word": "of", "lemma": "b", "count": 2, "n": 4}\n',
     ],
 )
-@pytest.mark.parametrize("compress", COMPRESS)
+@pytest.mark.parametrize("compress", COMPRESS.values(), ids=COMPRESS)
 def test_every_dialect(write, content, compress):
     assert list(WordCounts.read(write(compress(content.encode())))) == THE_OF
 

@@ -1,18 +1,16 @@
 """Files made to do harm: they take little memory and get one clear error. `torture.fuzz` looks for more of them."""
 
-import bz2
 import gzip
 import io
 import itertools
 import json
-import lzma
 import pickle
 import tracemalloc
 import zipfile
-from importlib.util import find_spec
 
 import numpy as np
 import pytest
+from table_files import COMPRESS
 
 import pbos
 from pbos.corpus.cooccurrences import Cooccurrences, Counting
@@ -110,18 +108,15 @@ def test_arrays_with_impossible_shapes(refused, shape):
 
 # Compressed data ------------------------------------------------------------------------------------------------------
 
-COMPRESS = {"gz": gzip.compress, "bz2": bz2.compress, "xz": lzma.compress}
-if find_spec("zstandard"):
-    COMPRESS["zst"] = lambda data: __import__("zstandard").ZstdCompressor().compress(data)
 BOMB = "compressed bytes became over .*, which no text or vectors do"
 
 
 @pytest.mark.parametrize("content", [b"\n", b"a"], ids=["blank lines", "one line"])
-@pytest.mark.parametrize("kind", COMPRESS)
-def test_decompression_bombs(refused, kind, content):
-    data = COMPRESS[kind](content * (40 * MEGABYTE))
+@pytest.mark.parametrize("suffix", [suffix for suffix in COMPRESS if suffix])
+def test_decompression_bombs(refused, suffix, content):
+    data = COMPRESS[suffix](content * (40 * MEGABYTE))
     refused(data, BOMB, read=WordCounts.read, most=100)
-    refused(COMPRESS[kind](b"a 1 2\n") + data, f"{BOMB}|a line has over", most=100)
+    refused(COMPRESS[suffix](b"a 1 2\n") + data, f"{BOMB}|a line has over", most=100)
 
 
 def test_what_is_small_may_be_repetitive(tmp_path):
