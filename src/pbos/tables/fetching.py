@@ -24,12 +24,9 @@ TIMEOUT = 60  # seconds without an answer
 
 
 def download(url: str, folder: Path, size: int = 0) -> Path:
-    """Return the path of a copy of a file on the web; an interrupted download is continued if the file is the same.
+    """Copy a file on the web to a folder and return its path; a size of 0 is not known.
 
-    Args:
-        url: Its address.
-        folder: Where to put the copy, and a note of its version.
-        size: The size it should have; 0 if that is not known.
+    A note of its version is next to it: an interrupted download is continued if the file is still the same.
     """
     part = folder / PurePosixPath(url).name
     note = part.with_name(f"{part.name}.version")

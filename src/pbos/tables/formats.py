@@ -76,12 +76,9 @@ def find_reader(path: PathLike, head: bytes) -> Any:
 
 
 def choose_format(path: PathLike, format: str | None = None, formats: Mapping[str, Format] = FORMATS) -> str:
-    """Return the given format, or the one that the file name implies.
+    """Return the given format, or the one that the file name implies, if it can be written.
 
-    Args:
-        path: The file. What is there and no file, such as a pipe, gets text without a header if it has no known suffix.
-        format: The name of a format, or None.
-        formats: What to choose from; a name without a suffix is that of a folder, if folders are among them.
+    A name without a suffix is that of a folder, if folders are among the formats; a pipe gets text without a header.
     """
     if format is not None:
         check_choice("format", format, formats)

@@ -7,7 +7,6 @@
 
 from __future__ import annotations
 
-import difflib
 import gzip
 import json
 import re
@@ -52,15 +51,12 @@ def tables() -> list[Table]:
 
 def find(name: str) -> Table:
     """Return a table by its name; raise InputError if there is none."""
-    name, known = name.lower(), {table.name.lower(): table for table in tables()}
-    for table in known.values():
-        if match := re.fullmatch(table.name.replace("LANG", "([a-z]{2,3})"), name):
-            return table._replace(name=name, url=table.url.replace("LANG", match[match.lastindex or 0]))
-    near = next((known[close].name for close in difflib.get_close_matches(name, known, n=1)), "")
-    advice = f"did you mean {near}?" if near else "`pbos get` lists them"
-    if "LANG" in near:
-        advice = f"in {near}, LANG stands for the code of a language, as in {near.replace('LANG', 'de')}"
-    raise InputError(f"unknown vectors {name!r}; {advice}")
+    for table in tables():
+        if match := re.fullmatch(table.name.replace("LANG", "([a-z]{2,3})"), name.lower()):
+            return table._replace(name=name.lower(), url=table.url.replace("LANG", match[match.lastindex or 0]))
+    raise InputError(
+        f"unknown vectors {name!r}; `pbos get` lists them, where LANG stands for a language, as in fasttext-crawl-de"
+    )
 
 
 def get(name: str, cache: PathLike | None = None) -> Path:

@@ -18,17 +18,10 @@ CHECKED_AT_ONCE = 1 << 16  # rows
 def checked(
     words: list[str], vectors: Any, source: str, *, from_file: bool, limit: int | None = None
 ) -> tuple[list[str], FloatMatrix]:
-    """Return words and a C-ordered float32 matrix of their vectors, which is copied only if it has to be.
+    """Return words and a C-ordered float32 matrix of their vectors, copied only if needed; messages name the source.
 
-    Empty and duplicate words, and words whose vectors have NaN or infinity, are dropped. Anything else that is wrong is
-    an error.
-
-    Args:
-        words: The words.
-        vectors: Anything that NumPy turns into a matrix.
-        source: What messages start with.
-        from_file: Whether an error is a FormatError, and rows may be moved, as nobody else has the vectors.
-        limit: Return only this many rows.
+    Empty and duplicate words, and words whose vectors have NaN or infinity, are dropped; any other problem is an error:
+    a FormatError if they are from a file. Then nobody else has the vectors, and rows may be moved.
     """
     error = FormatError if from_file else InputError
     array = as_matrix(vectors, source, error)

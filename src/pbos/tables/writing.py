@@ -27,12 +27,7 @@ DIGITS = "%.9g"  # they restore every float32 exactly
 def write_batches(path: PathLike, format: str, batches: Iterable[Batch], dims: int, count: int | None = None) -> None:
     """Write words and their vectors to a file, which appears only when it is complete.
 
-    Args:
-        path: The file. An additional suffix such as .gz compresses it.
-        format: What `choose_format` returns, except for folders and tables.
-        batches: Words and their vectors.
-        dims: The number of dimensions.
-        count: How many words there will be; None if that is not known.
+    The format is what `choose_format` returns, but no folder or table; `count` is the number of words, if it is known.
     """
     with write_whole(path) as stream:
         if function := OUTPUT_FORMATS[format].write:
