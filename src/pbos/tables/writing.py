@@ -7,7 +7,6 @@ import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from pkgutil import resolve_name
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -16,11 +15,14 @@ from numpy.lib.format import write_array_header_1_0 as write_npy_header
 from pbos.errors import InputError, warn
 from pbos.files.atomic import is_special_file, write_whole
 from pbos.files.paths import PathLike, is_remote, resolve_links, to_local_path
-from pbos.tables.formats import OUTPUT_FORMATS, bad_words
+from pbos.tables.containers import write_npz, write_safetensors
+from pbos.tables.formats import bad_words
+from pbos.tables.pickles import write_gensim
 from pbos.words.arrays import FloatMatrix
 
 Batch = tuple[Any, ...]
 """Words, their vectors, and perhaps their confidences."""
+WRITERS = {"npz": write_npz, "gensim": write_gensim, "safetensors": write_safetensors}  # of all vectors at once
 DIGITS = "%.9g"  # they restore every float32 exactly
 
 
@@ -30,8 +32,8 @@ def write_batches(path: PathLike, format: str, batches: Iterable[Batch], dims: i
     The format is what `choose_format` returns, but no folder or table; `count` is the number of words, if it is known.
     """
     with write_whole(path) as stream:
-        if function := OUTPUT_FORMATS[format].write:
-            resolve_name(f"pbos.tables.{function}")(stream, *joined(batches, dims))
+        if format in WRITERS:
+            WRITERS[format](stream, *joined(batches, dims))
         elif format == "npy":
             write_npy(path, stream, batches, dims)
         elif format.startswith("word2vec") and count is None:
