@@ -170,12 +170,11 @@ def add_up(words: list[str], counts: npt.NDArray[Any]) -> tuple[list[str], npt.N
         raise InputError(f"the count of {words[row]!r} is {counts[row]}; expected a finite number, zero or more")
     if not counts.any():
         raise InputError("no word has a count above zero; pass the counts of at least one word")
-    row_of: dict[str, int] = {}
-    rows = [row_of.setdefault(word, len(row_of)) for word in words]
-    totals = np.zeros(len(row_of))
     if (counts / MOST).sum() > 1:
         raise InputError(f"the counts sum to more than {MOST:g}; divide all of them by the same number")
-    np.add.at(totals, rows, counts)
+    row_of: dict[str, int] = {}
+    rows = [row_of.setdefault(word, len(row_of)) for word in words]
+    totals = np.asarray(np.bincount(rows, counts), np.float64)
     if "" in row_of:
         warn(f"word counts: dropped the empty word and its count of {totals[row_of['']]:g}")
         totals = np.delete(totals, row_of.pop(""))

@@ -105,14 +105,14 @@ def binary_rows(words: list[str], vectors: FloatMatrix) -> Iterator[bytes]:
 def write_counted(path: PathLike, stream: BinaryIO, format: str, batches: Iterable[Batch], dims: int) -> None:
     """Write rows after a header with their number: they wait in a temporary file next to the output."""
     folder = None if is_remote(path) or is_special_file(to_local_path(path)) else resolve_links(path).parent
-    with tempfile.TemporaryFile(dir=folder) as waiting:
+    with tempfile.TemporaryFile(dir=folder, buffering=1 << 20) as waiting:
         count = 0
         for row in rows(format, batches):
             waiting.write(row)
             count += 1
         stream.write(f"{count} {dims}\n".encode())
         waiting.seek(0)
-        shutil.copyfileobj(waiting, stream)
+        shutil.copyfileobj(waiting, stream, 1 << 20)
 
 
 def write_npy(path: PathLike, stream: BinaryIO, batches: Iterable[Batch], dims: int) -> None:
