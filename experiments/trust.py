@@ -14,7 +14,8 @@ import numpy.typing as npt
 from matplotlib import pyplot
 
 from experiments import tasks
-from experiments.report import cell, save, table_lines
+from experiments.figures import save
+from experiments.report import cell, table_lines
 from experiments.reproduce import HIDDEN_PUBLISHED, Runner
 from experiments.rows import Row, read_rows
 from pbos.evaluation.results import Result

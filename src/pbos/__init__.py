@@ -53,7 +53,7 @@ _MODULES = {
     "Settings": "settings",
     "Span": "words.lattice",
     "WordCounts": "tables.counts",
-    "WordVectors": "tables",
+    "WordVectors": "tables.word_vectors",
     "complete": "training.complete",
     "cosines": "words.arrays",
     "count": "corpus.learn",
@@ -73,7 +73,7 @@ _MOVED = {  # modules of version 0.1, which pickles and docs name, and where the
     "published": "tables.published",
     "subword_vectors": "words.vectors",
     "subwords": "words.subwords",
-    "vectors": "tables",
+    "vectors": "tables.word_vectors",
     "vectors.word_vectors": "tables.word_vectors",
 }
 

@@ -121,7 +121,7 @@ def test_no_message_echoes_a_long_string(run, model, tmp_path):
         ("embed -m v.vec low", "this is a file, and a model is a folder: make one with pbos train"),
         ("embed -m m/config.json low", "this is a file, and a model is a folder: give its folder"),
         ("embed -m table low", "it has no config.json; make one of these word vectors with pbos train"),
-        ("train commas.csv -o x", "commas.csv: commas separate the numbers; make spaces of them"),
+        ("train commas.csv -o x", "commas.csv: commas, semicolons or bars are after numbers"),
         ("train picture -o x", "picture is not UTF-8 text, but UTF-16 or binary"),
         ("segment -c m low", "is a directory: m"),
         ("segment -c picture low", "picture is not UTF-8 text, but UTF-16 or binary"),

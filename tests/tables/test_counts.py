@@ -1,42 +1,22 @@
 import builtins
-import bz2
 import csv
 import gzip
-import importlib
 import io
 import json
-import lzma
 import re
 import warnings
 from collections import Counter
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from table_files import COMPRESS
 
 import pbos
 from pbos.errors import FormatError, InputError, MissingExtraError, PbosWarning
 from pbos.tables.counts import WordCounts
-
-COMPRESS = [bytes, gzip.compress, bz2.compress, lzma.compress]
-if find_spec("zstandard"):
-    COMPRESS.append(importlib.import_module("zstandard").compress)
-
-
-@pytest.fixture
-def write(tmp_path):
-    """Write text or bytes to a file whose name says nothing about the format, and return its path."""
-
-    def write_bytes(content):
-        path = tmp_path / "file"
-        path.write_bytes(content.encode() if isinstance(content, str) else content)
-        return path
-
-    return write_bytes
-
 
 # The class
 
@@ -215,7 +195,7 @@ THE_OF = [("the", 3), ("of", 2)]
         '{"word": "the", "lemma": "a", "count": 3, "n": 1}\n{"word": "of", "lemma": "b", "count": 2, "n": 4}\n',
     ],
 )
-@pytest.mark.parametrize("compress", COMPRESS)
+@pytest.mark.parametrize("compress", COMPRESS.values(), ids=COMPRESS)
 def test_every_dialect(write, content, compress):
     assert list(WordCounts.read(write(compress(content.encode())))) == THE_OF
 
@@ -280,13 +260,9 @@ def test_tab_comma_and_json_are_read_back(tmp_path_factory, pairs, end):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (
-            "1\ta\t9\n2\tb\t8\n3\tc\t7\n",
-            "the first of several columns may be ranks; name the columns in",
-        ),
-        ("101,a,9\n102,b,8\n103,c,7\n", "may be ranks"),
-        ("9\ta\tDET\n8\tb\tADP\n", "may be ranks"),
-        ("nr\tmot\tnombre\n1\ta\t9\n2\tb\t8\n3\tc\t7\n", "may be ranks"),
+        ("1\ta\t9\n2\tb\t8\n", "line 1: the count of '1' is 'a'; .*name them in a first line: word,count"),  # ranks?
+        ("101,a,9\n102,b,8\n", "line 1: the count of '101' is 'a'"),
+        ("nr\tmot\tnombre\n1\ta\t9\n", "line 2: the count of '1' is 'a'"),
         ("", "the file is empty"),
         ("\n \n", "the file is empty"),
         ("word,count\n", "line 1: expected a word and its count"),
@@ -334,20 +310,12 @@ def test_a_missing_file(tmp_path):
         WordCounts.read(tmp_path / "none.csv")
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("the\t5\n\t3\n", "dropped 1 line with an empty word (first: line 2)"),
-        ('the,5\n"",3\nof,2\n,1\n', "dropped 2 lines with an empty word (first: line 2)"),
-        ('["the", 5]\n\n["", 3]\n', "dropped 1 line with an empty word (first: line 3)"),
-    ],
-)
-def test_empty_words_give_one_warning(write, content, message):
-    path = write(content)
+@pytest.mark.parametrize("content", ["the\t5\n\t3\n", 'the,5\n"",1\nof,2\n,2\n', '["the", 5]\n\n["", 3]\n'])
+def test_empty_words_give_one_warning(write, content):
     with pytest.warns(PbosWarning) as caught:
-        counts = WordCounts.read(path)
+        counts = WordCounts.read(write(content))
     assert "" not in counts.words
-    assert [str(warning.message) for warning in caught] == [f"{path}: {message}"]
+    assert [str(warning.message) for warning in caught] == ["word counts: dropped the empty word and its count of 3"]
     assert caught[0].filename == __file__
 
 

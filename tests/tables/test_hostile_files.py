@@ -1,18 +1,16 @@
 """Files made to do harm: they take little memory and get one clear error. `torture.fuzz` looks for more of them."""
 
-import bz2
 import gzip
 import io
 import itertools
 import json
-import lzma
 import pickle
 import tracemalloc
 import zipfile
-from importlib.util import find_spec
 
 import numpy as np
 import pytest
+from table_files import COMPRESS
 
 import pbos
 from pbos.corpus.cooccurrences import Cooccurrences, Counting
@@ -60,12 +58,12 @@ def sized(number, width=8):
 PICKLES = {
     "a memo of 2**28 entries": (b"\x80\x02Nr" + sized(2**28, 4) + b".", "without word vectors"),
     "a memo of 2**40 entries": (b"\x80\x02Np%d\n." % 2**40, "without word vectors"),
-    "tuples in tuples": (b"\x80\x02})" + b"\x85" * 300_000 + b"Ns.", "more than 100 tuples in each other"),
-    "tuples with others between": (b"\x80\x02})" + b"N\x86" * 300_000 + b"Ns.", "more than 100 tuples"),
-    "tuples after marks": (b"\x80\x02}" + b"(" * 100_000 + b"t" * 100_000 + b"Ns.", "more than 100 tuples"),
+    "tuples in tuples": (b"\x80\x02})" + b"\x85" * 300_000 + b"Ns.", "without word vectors"),
+    "tuples with others between": (b"\x80\x02})" + b"N\x86" * 300_000 + b"Ns.", "without word vectors"),
+    "tuples after marks": (b"\x80\x02}" + b"(" * 100_000 + b"t" * 100_000 + b"Ns.", "without word vectors"),
     "tuples from the memo": (
         b"\x80\x04})\x94" + b"\x85\x940h\x00" * 3 + b"\x85" * 200 + b"Ns.",
-        "more than 100 tuples",
+        "without word vectors",
     ),
     "a bytearray": (b"\x80\x05\x96" + sized(2**33) + b".", "says that 8589934592 bytes follow, but there are 1"),
     "bytes": (b"\x80\x04\x8e" + sized(2**33) + b".", "says that 8589934592 bytes follow"),
@@ -110,18 +108,15 @@ def test_arrays_with_impossible_shapes(refused, shape):
 
 # Compressed data ------------------------------------------------------------------------------------------------------
 
-COMPRESS = {"gz": gzip.compress, "bz2": bz2.compress, "xz": lzma.compress}
-if find_spec("zstandard"):
-    COMPRESS["zst"] = lambda data: __import__("zstandard").ZstdCompressor().compress(data)
 BOMB = "compressed bytes became over .*, which no text or vectors do"
 
 
 @pytest.mark.parametrize("content", [b"\n", b"a"], ids=["blank lines", "one line"])
-@pytest.mark.parametrize("kind", COMPRESS)
-def test_decompression_bombs(refused, kind, content):
-    data = COMPRESS[kind](content * (40 * MEGABYTE))
+@pytest.mark.parametrize("suffix", [suffix for suffix in COMPRESS if suffix])
+def test_decompression_bombs(refused, suffix, content):
+    data = COMPRESS[suffix](content * (40 * MEGABYTE))
     refused(data, BOMB, read=WordCounts.read, most=100)
-    refused(COMPRESS[kind](b"a 1 2\n") + data, f"{BOMB}|a line has over", most=100)
+    refused(COMPRESS[suffix](b"a 1 2\n") + data, f"{BOMB}|a line has over", most=100)
 
 
 def test_what_is_small_may_be_repetitive(tmp_path):

@@ -224,8 +224,8 @@ def test_two_versions_are_never_joined(web, monkeypatch, headers, later, if_rang
         (None, InputError, r"mine.vec cannot be downloaded \(HTTP 404: Not Found\); see https://example.org"),
         (
             VECTORS[:-1],
-            FormatError,
-            r"mine.vec cannot be used: it has 1\d\d bytes, expected 1\d\d: it is not",
+            InputError,
+            r"mine.vec cannot be downloaded \(it has 1\d\d bytes, expected 1\d\d: it is not",
         ),
         (VECTORS[::-1], FormatError, "mine.vec cannot be used: its sha256 is"),
     ],
@@ -411,20 +411,9 @@ def test_many_get_the_same_at_once(web, monkeypatch, tmp_path):
     assert published.get("mine", tmp_path / "0").read_bytes() == VECTORS
 
 
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        (
-            "fasttext-crawl-LANG",
-            "in fasttext-crawl-LANG, LANG stands for the code of a language, as in fasttext-crawl-de",
-        ),
-        ("polyglot-TR-x", "in polyglot-LANG, LANG stands for"),
-        ("glove-6b-100", "unknown vectors 'glove-6b-100'; did you mean glove-6b-100d"),
-        ("../x", "`pbos get` lists them"),
-    ],
-)
-def test_unknown_vectors(name, message):
-    with pytest.raises(InputError, match=message):
+@pytest.mark.parametrize("name", ["fasttext-crawl-LANG", "polyglot-TR-x", "glove-6b-100", "../x"])
+def test_unknown_vectors(name):
+    with pytest.raises(InputError, match=f"unknown vectors '{name}'; `pbos get` lists them, where LANG stands for"):
         published.get(name)
 
 

@@ -31,9 +31,6 @@ READ_HEADER = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.forma
 FILES = ("words.txt", "vectors.npy")
 
 
-# NumPy archives -------------------------------------------------------------------------------------------------------
-
-
 def read_npz(path: PathLike, stream: BinaryIO) -> tuple[list[str], npt.NDArray[Any]]:
     """Read an archive with the arrays `words` and `vectors`."""
     with damage_in(path, "the archive is damaged"), zipfile.ZipFile(stream) as archive:
@@ -64,9 +61,6 @@ def read_member(path: PathLike, archive: zipfile.ZipFile, name: str) -> npt.NDAr
 def write_npz(stream: BinaryIO, words: list[str], matrix: FloatMatrix) -> None:
     """Write an archive."""
     np.savez(stream, words=np.array(words, dtype=np.str_), vectors=matrix)
-
-
-# Safetensors ----------------------------------------------------------------------------------------------------------
 
 
 def read_safetensors(path: PathLike, stream: BinaryIO) -> tuple[list[str], npt.NDArray[Any]]:
@@ -104,9 +98,6 @@ def write_safetensors(stream: BinaryIO, words: list[str], matrix: FloatMatrix) -
     stream.write(len(content).to_bytes(8, "little") + content)
     stream.write(matrix.astype("<f4", copy=False).data)
     stream.write(lines)
-
-
-# Folders --------------------------------------------------------------------------------------------------------------
 
 
 def read_folder(path: PathLike, limit: int | None) -> tuple[list[str], npt.NDArray[Any]]:

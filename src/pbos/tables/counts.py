@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from pbos.errors import FormatError, InputError, MissingExtraError, warn
 from pbos.files.atomic import write_whole
-from pbos.files.paths import PathLike, exists, is_remote, plain_suffix, read_lines, to_local_path
+from pbos.files.paths import PathLike, is_remote, plain_suffix, read_lines, to_local_path
 from pbos.settings import FORMS, check_choice
 from pbos.words.arrays import has_masked
 from pbos.words.readonly import ReadOnlyList
@@ -34,7 +34,7 @@ class WordCounts:
     """Words and their counts, in the order given. The counts of equal words are added up. All is read-only.
 
     Attributes:
-        words: The words, without duplicates.
+        words: The words.
         counts: How often each occurs, float64 (n_words,).
 
     >>> list(WordCounts(["high", "low", "high"], [3, 2, 1]))
@@ -67,10 +67,9 @@ class WordCounts:
         if isinstance(source, Mapping):
             return cls.from_mapping(source)
         if isinstance(source, str) and not is_remote(source):
-            is_there = exists(source)
-            if LANGUAGE.fullmatch(source) and not (is_there and not to_local_path(source).is_dir()):
+            if LANGUAGE.fullmatch(source) and not to_local_path(source).is_file():
                 return cls.from_language(source)
-            if not is_there:
+            if not to_local_path(source).exists():
                 raise InputError(f"{source!r} is neither a file of counts nor a language code such as 'en'")
         if isinstance(source, (str, os.PathLike)):
             return cls.read(source)
@@ -82,8 +81,10 @@ class WordCounts:
     @classmethod
     def read(cls, path: PathLike) -> WordCounts:
         """Read a text file of words and counts: comma-, tab- or space-separated, or JSON lines; possibly compressed."""
-        words, counts = read_counts(path)
-        return cls(words, np.array(counts))
+        try:
+            return cls(*read_counts(path))
+        except InputError as error:
+            raise FormatError(f"{path}: {error}") from None
 
     @classmethod
     def from_mapping(cls, counts: Mapping[str, float]) -> WordCounts:
@@ -169,12 +170,11 @@ def add_up(words: list[str], counts: npt.NDArray[Any]) -> tuple[list[str], npt.N
         raise InputError(f"the count of {words[row]!r} is {counts[row]}; expected a finite number, zero or more")
     if not counts.any():
         raise InputError("no word has a count above zero; pass the counts of at least one word")
-    row_of: dict[str, int] = {}
-    rows = [row_of.setdefault(word, len(row_of)) for word in words]
-    totals = np.zeros(len(row_of))
     if (counts / MOST).sum() > 1:
         raise InputError(f"the counts sum to more than {MOST:g}; divide all of them by the same number")
-    np.add.at(totals, rows, counts)
+    row_of: dict[str, int] = {}
+    rows = [row_of.setdefault(word, len(row_of)) for word in words]
+    totals = np.asarray(np.bincount(rows, counts), np.float64)
     if "" in row_of:
         warn(f"word counts: dropped the empty word and its count of {totals[row_of['']]:g}")
         totals = np.delete(totals, row_of.pop(""))
@@ -184,63 +184,45 @@ def add_up(words: list[str], counts: npt.NDArray[Any]) -> tuple[list[str], npt.N
 # Reading --------------------------------------------------------------------------------------------------------------
 
 
-def read_counts(path: PathLike) -> tuple[list[str], list[float]]:
-    """Read words and counts; lines with an empty word are dropped."""
+def read_counts(path: PathLike) -> tuple[list[str], npt.NDArray[np.float64]]:
+    """Read words and counts. The separator is the one that splits most of the first lines into a word and a number."""
     lines = read_lines(path)
     sample = [text for _, text in lines[:SAMPLE]]
     split = max((at_json, at_tabs, at_commas, at_spaces), key=lambda split: sum(map(is_row, map(split, sample))))
-    header, *rows = map(split, sample)
-    if len(header) >= 2 and all(map(is_name, header[:2])):
-        lines = lines[1:]
-    else:
-        header, rows = [], [header, *rows]
-    word_at, count_at = find_columns(path, header, rows)
-    words, counts, empty = list[str](), list[float](), list[int]()
-    for line, text in lines:
+    rows = list(map(split, sample))
+    has_header = len(rows[0]) >= 2 and all(map(is_name, rows[0][:2]))
+    word_at, count_at = find_columns(rows[0] if has_header else [], rows[has_header:])
+    words, counts = list[str](), list[float]()
+    for line, text in lines[has_header:]:
         fields = split(text)
         if len(fields) <= max(word_at, count_at):  # further columns are ignored
             raise FormatError(
                 f"{path}, line {line}: expected a word and its count, got: {text[:80]!r}; "
                 "separate them by a tab or a comma, the same in every line, and close quotes"
             )
-        word, count = fields[word_at].strip(" \t"), as_float(fields[count_at])
-        if not 0 <= count < math.inf:
+        word, count = fields[word_at].strip(" \t"), fields[count_at]
+        if is_name(count) or not 0 <= float(count) < math.inf:
             raise FormatError(
-                f"{path}, line {line}: the count of {word!r} is {fields[count_at]!r}; "
-                "expected a finite number, zero or more"
+                f"{path}, line {line}: the count of {word!r} is {count!r}; expected a finite number, zero "
+                "or more; if other columns have the words and counts, name them in a first line: word,count"
             )
-        if word:
-            words.append(word)
-            counts.append(count)
-        else:
-            empty.append(line)
-    if empty:
-        noun = "line" if len(empty) == 1 else "lines"
-        warn(f"{path}: dropped {len(empty)} {noun} with an empty word (first: line {empty[0]})")
-    if not any(counts):
-        raise FormatError(f"{path}: no word has a count above zero; expected a word and its count per line")
-    return words, counts
+        words.append(word)
+        counts.append(float(count))
+    return words, np.array(counts)
 
 
-def find_columns(path: PathLike, header: list[str], rows: list[list[str]]) -> tuple[int, int]:
-    """Return the columns of words and counts: by name, or else the first two, with the counts where more numbers are.
+def find_columns(header: list[str], rows: list[list[str]]) -> tuple[int, int]:
+    """Return the columns of words and counts: by name, or else the first two; of two columns, counts may come first.
 
-    >>> find_columns("counts.txt", [], [["5", "the"], ["4", "1984"]])  # as uniq -c writes
+    >>> find_columns([], [["5", "the"], ["4", "1984"]])  # as uniq -c writes
     (1, 0)
     """
     names = [name.strip(" \t").casefold() for name in header]
     word_at, count_at = ([names.index(name) for name in names if name in known] for known in (WORD_NAMES, COUNT_NAMES))
     if word_at and count_at:
         return word_at[0], count_at[0]
-    first, second = (sum(len(row) > at and is_number(row[at]) for row in rows) for at in (0, 1))
-    if first <= second:
-        return 0, 1
-    if max(map(len, rows)) > 2:
-        raise FormatError(
-            f"{path}: the numbers in the first of several columns may be ranks; "
-            "name the columns in a first line, such as rank,word,count"
-        )
-    return 1, 0
+    first, second = (sum(len(row) == 2 and is_number(row[at]) for row in rows) for at in (0, 1))
+    return (1, 0) if first > second else (0, 1)
 
 
 def at_json(line: str) -> list[str]:
@@ -264,7 +246,7 @@ def at_tabs(line: str) -> list[str]:
 
 def at_commas(line: str) -> list[str]:
     """Split at commas outside of quotes; a line with an unclosed quote stays one field."""
-    if '"' not in line:
+    if '"' not in line:  # nearly all lines; the reader is slower
         return line.split(",")
     try:
         return next(csv.reader([line], strict=True))
@@ -274,7 +256,7 @@ def at_commas(line: str) -> list[str]:
 
 def at_spaces(line: str) -> list[str]:
     """Split at runs of spaces and tabs; a line of more than two fields stays one."""
-    fields = [field for field in line.replace("\t", " ").split(" ") if field]
+    fields = re.findall(r"[^ \t]+", line)
     return fields if len(fields) <= 2 else [line]
 
 
@@ -285,17 +267,13 @@ def is_row(fields: list[str]) -> bool:
 
 def is_number(field: str) -> bool:
     """Return whether a field is a finite number; "nan" and "inf" are words."""
-    return math.isfinite(as_float(field))
+    return not is_name(field) and math.isfinite(float(field))
 
 
 def is_name(field: str) -> bool:
     """Return whether a field of a header is a name, and not a number, NaN or infinity."""
-    return math.isnan(as_float(field)) and field.strip(" \t").casefold() != "nan"
-
-
-def as_float(field: str) -> float:
-    """Convert a field to a number, or to NaN if it is not one."""
     try:
-        return float(field)
+        float(field)
+        return False
     except ValueError:
-        return math.nan
+        return True

@@ -7,10 +7,9 @@ import json
 import tarfile
 import urllib.request
 import zipfile
-from collections.abc import Callable, Iterable
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator
+from contextlib import suppress
 from email.utils import parsedate_to_datetime
-from functools import partial
 from http.client import HTTPException
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -25,12 +24,9 @@ TIMEOUT = 60  # seconds without an answer
 
 
 def download(url: str, folder: Path, size: int = 0) -> Path:
-    """Return the path of a copy of a file on the web; an interrupted download is continued if the file is the same.
+    """Copy a file on the web to a folder and return its path; a size of 0 is not known.
 
-    Args:
-        url: Its address.
-        folder: Where to put the copy, and a note of its version.
-        size: The size it should have; 0 if that is not known.
+    A note of its version is next to it: an interrupted download is continued if the file is still the same.
     """
     part = folder / PurePosixPath(url).name
     note = part.with_name(f"{part.name}.version")
@@ -45,9 +41,9 @@ def download(url: str, folder: Path, size: int = 0) -> Path:
             with ask(url) as answer:
                 length = answer.headers.get("Content-Length", "")
                 total = int(length) if length.isdecimal() else 0
-                if size and total not in (0, size):
-                    raise FormatError(f"it has {total:,} bytes, expected {size:,}: it is not the one we know")
                 part.unlink(missing_ok=True)
+                if size and total not in (0, size):
+                    raise ConnectionError(f"it has {total:,} bytes, expected {size:,}: it is not the one we know")
                 note.write_text(json.dumps([version_of(answer), total]))
                 receive(answer, part, total, "xb")
         if total and part.stat().st_size != total:
@@ -123,19 +119,24 @@ def take_out(archive: Path, file: str, folder: Path) -> Path:
     The archive has no say in where the copy is: its name is the one that is asked for, with "file" in place of `*`.
     """
     target = folder / PurePosixPath(file.replace("*", "file")).name
-    with damage_in(archive.name, "the archive is damaged"), ExitStack() as stack:
-        members: Iterable[tuple[str, Callable[[], Any]]]
-        if zipfile.is_zipfile(archive):
-            zipped = stack.enter_context(zipfile.ZipFile(archive))
-            members = ((name, partial(zipped.open, name)) for name in zipped.namelist())
-        else:
-            tar = stack.enter_context(tarfile.open(fileobj=stack.enter_context(open_bytes(archive)), mode="r|"))
-            members = ((member.name, partial(tar.extractfile, member)) for member in tar if member.isfile())
-        for name, opened in members:
+    with damage_in(archive.name, "the archive is damaged"):
+        for name, stream in files_in(archive):
             if PurePosixPath(name).match(file):
-                with opened() as stream, target.open("wb") as copy:
+                with target.open("wb") as copy:
                     while chunk := stream.read(CHUNK):
                         check_expansion(archive.name, archive.stat().st_size, copy.tell() + len(chunk))
                         copy.write(chunk)
                 return target
     raise FormatError(f"{archive.name} does not contain {file}")
+
+
+def files_in(archive: Path) -> Iterator[tuple[str, Any]]:
+    """Yield the name of each file in a zip or tar archive, and the file, open for reading."""
+    if zipfile.is_zipfile(archive):
+        with zipfile.ZipFile(archive) as zipped:
+            for name in zipped.namelist():
+                with zipped.open(name) as stream:
+                    yield name, stream
+    else:
+        with open_bytes(archive) as raw, tarfile.open(fileobj=raw, mode="r|") as tar:
+            yield from ((member.name, tar.extractfile(member)) for member in tar if member.isfile())

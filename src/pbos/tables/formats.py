@@ -1,16 +1,14 @@
-"""The formats of word vectors: how each is recognized, read and written. This imports neither NumPy nor Numba."""
+"""The formats of word vectors that can be written. This imports neither NumPy nor Numba."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from pkgutil import resolve_name
-from typing import Any
+from typing import NamedTuple
 
-from pbos.errors import FormatError, InputError, MissingExtraError
+from pbos.errors import InputError, MissingExtraError
 from pbos.files.atomic import is_special_file
 from pbos.files.paths import ARROW, COMPRESSIONS, PARQUET, PathLike, is_remote, plain_suffix, suffix_of, to_local_path
 from pbos.settings import check_choice
@@ -20,47 +18,21 @@ SURROGATES = r"[\ud800-\udfff]"
 LINES = rf"\A[ \t\ufeff]|[ \t\ufeff]\Z|[\r\n]|{SURROGATES}"
 
 
-@dataclass(frozen=True)
-class Format:
-    """A format. Those without functions of their own are rows of text or bytes: see text.py and writing.py.
+class Format(NamedTuple):
+    """How a format is chosen, and what it can hold."""
 
-    Attributes:
-        suffixes: A file with one of these is written in this format.
-        forbidden: Finds what words may not contain, because it would not be read back.
-        magic: Matches the first bytes of a file.
-        read: The function in this room that gets a path and the open file, and returns words and vectors.
-        write: The function in this room that gets an open file, words and vectors.
-        compresses: Whether a second suffix may compress the file.
-    """
-
-    suffixes: tuple[str, ...] = ()
-    forbidden: str = LINES
-    magic: bytes = b""
-    read: str = ""
-    write: str = ""
-    compresses: bool = True
+    suffixes: tuple[str, ...] = ()  # of the files that are written in this format
+    forbidden: str = LINES  # finds what words may not contain, because it would not be read back
+    compresses: bool = True  # whether a second suffix may compress the file
 
 
-FORMATS = {  # if more than one matches a file, it is the last: safetensors may start with any byte
+FORMATS = {
     "word2vec": Format((".vec", ".txt")),
     "word2vec-binary": Format((".bin",), rf"{LINES}| "),
     "glove": Format((".glove",)),
-    "npz": Format(
-        (".npz",),
-        rf"\0\Z|{SURROGATES}",
-        magic=rb"PK\x03\x04",
-        read="containers.read_npz",
-        write="containers.write_npz",
-        compresses=False,
-    ),
-    "gensim": Format((".kv",), SURROGATES, rb"\x80", read="pickles.read_gensim", write="pickles.write_gensim"),
-    "safetensors": Format(
-        (".safetensors",),
-        rf"\n|{SURROGATES}",
-        magic=rb"(?s:....)\0\0\0\0\{",  # the size of the header, in eight bytes, and JSON
-        read="containers.read_safetensors",
-        write="containers.write_safetensors",
-    ),
+    "npz": Format((".npz",), rf"\0\Z|{SURROGATES}", compresses=False),
+    "gensim": Format((".kv",), SURROGATES),
+    "safetensors": Format((".safetensors",), rf"\n|{SURROGATES}"),
     "folder": Format(compresses=False),
 }
 OUTPUT_FORMATS = {  # what `pbos embed` writes: vectors may follow each other without end, also without words
@@ -72,29 +44,10 @@ OUTPUT_FORMATS = {  # what `pbos embed` writes: vectors may follow each other wi
 }
 
 
-UNREADABLE = {  # by the first bytes
-    (793712314).to_bytes(4, "little"): "this is a fastText model (.bin); use the .vec file written next to it",
-    b"\x89HDF\r\n\x1a\n": "this is an HDF5 file; save its words and vectors as .npz or word2vec",
-    b"\x93NUMPY": "this is a matrix without words; put it in a folder as vectors.npy, next to words.txt",
-}
-
-
-def find_reader(path: PathLike, head: bytes) -> Any:
-    """Return the function that reads a file, by its first bytes; None if it has rows."""
-    for magic, message in UNREADABLE.items():
-        if head.startswith(magic):
-            raise FormatError(f"{path}: {message}")
-    names = [format.read for format in FORMATS.values() if format.magic and re.match(format.magic, head)]
-    return resolve_name(f"pbos.tables.{names[-1]}") if names else None
-
-
 def choose_format(path: PathLike, format: str | None = None, formats: Mapping[str, Format] = FORMATS) -> str:
-    """Return the given format, or the one that the file name implies.
+    """Return the given format, or the one that the file name implies, if it can be written.
 
-    Args:
-        path: The file. What is there and no file, such as a pipe, gets text without a header if it has no known suffix.
-        format: The name of a format, or None.
-        formats: What to choose from; a name without a suffix is that of a folder, if folders are among them.
+    A name without a suffix is that of a folder, if folders are among the formats; a pipe gets text without a header.
     """
     if format is not None:
         check_choice("format", format, formats)

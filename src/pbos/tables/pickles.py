@@ -26,8 +26,6 @@ from pbos.tables.rows import checked
 from pbos.words.arrays import FloatMatrix
 
 MAX_NAMES = 1000  # classes and functions in a pickle; gensim's have fewer than 50
-MAX_DEPTH = 100  # of tuples in tuples; gensim's have 3
-SMALL = 1 << 16  # bytes that may be read without looking where the file ends
 WORDS = ("index_to_key", "index2word", "index2entity")  # the names in gensim 4, and before
 VECTORS = ("vectors", "syn0")
 POLYGLOT_MARKS = ("<UNK>", "<S>", "</S>", "<PAD>")
@@ -39,22 +37,22 @@ def read_gensim(path: PathLike, stream: BinaryIO) -> tuple[list[str], npt.NDArra
     if wv := attributes(saved.get("wv")):
         saved, name = wv, f"{name}.wv"
     words = next((saved[key] for key in WORDS if saved.get(key)), None)
-    listed = saved.get("__numpys")
-    side_files = listed if isinstance(listed, list) else []  # gensim saves large arrays in files of their own
-    key = next((key for key in VECTORS if saved.get(key) is not None or key in side_files), None)
-    if not isinstance(words, list) or key is None:
-        raise FormatError(
-            f"{path}: this is a pickle without word vectors that pbos can read; "
-            "if gensim saved it, load it there and write the vectors with save_word2vec_format"
-        )
-    if not all(isinstance(word, str) for word in words):
-        raise FormatError(f"{path}: not all keys of these vectors are words (str), as in a set of documents")
-    try:
-        with damage_in(path, "its vectors cannot be read"):
-            compressed = os.fspath(path).endswith((".gz", ".bz2"))
-            return words, read_side_file(f"{name}.{key}", compressed) if key in side_files else as_array(saved[key])
-    except FileNotFoundError as error:
-        raise FormatError(f"{path}: its vectors are in {error.filename}, which is missing; copy it too") from None
+    with damage_in(path, "its vectors cannot be read"):
+        side_files = saved.get("__numpys") or ()  # gensim saves large arrays in files of their own
+        key = next((key for key in VECTORS if saved.get(key) is not None or key in side_files), None)
+        if not isinstance(words, list) or key is None:
+            raise FormatError(
+                f"{path}: this is a pickle without word vectors that pbos can read; "
+                "if gensim saved it, load it there and write the vectors with save_word2vec_format"
+            )
+        if not all(isinstance(word, str) for word in words):
+            raise FormatError(f"{path}: not all keys of these vectors are words (str), as in a set of documents")
+        if key not in side_files:
+            return words, as_array(saved[key])
+        try:
+            return words, read_side_file(f"{name}.{key}", compressed=os.fspath(path).endswith((".gz", ".bz2")))
+        except FileNotFoundError as error:
+            raise FormatError(f"{path}: its vectors are in {error.filename}, which is missing; copy it too") from None
 
 
 def attributes(thing: Any) -> dict[str, Any]:
@@ -84,26 +82,19 @@ def read_polyglot(path: Path) -> tuple[list[str], FloatMatrix]:
     """Read a file of Polyglot, a pickled pair of words and matrix; marks such as <UNK> are left out."""
     with open_bytes(path) as stream:
         content = read_pickle(path, stream)
-    try:
-        words, matrix = content
-        words, vectors = [as_utf8(word) for word in words], as_array(matrix)
-    except (TypeError, ValueError) as error:
-        raise FormatError(
-            f"{path}: not a file of Polyglot vectors ({error}); expected a pickle of words and a matrix"
-        ) from None
-    words, vectors = checked(words, vectors, str(path), from_file=True)
+    with damage_in(path, "not a file of Polyglot vectors"):
+        listed, matrix = content
+        words, vectors = checked(list(map(as_utf8, listed)), as_array(matrix), str(path), from_file=True)
     kept = [row for row, word in enumerate(words) if word not in POLYGLOT_MARKS]
     return [words[row] for row in kept], vectors[kept]
 
 
-def as_utf8(word: str) -> str:
+def as_utf8(word: Any) -> str:
     """Decode a word that Python 2 pickled as UTF-8 bytes, which Python 3 reads as Latin-1; leave others alone."""
     try:
-        return word.encode("latin1").decode()
+        return str.encode(word, "latin1").decode()
     except UnicodeError:
-        return word
-    except AttributeError:
-        raise ValueError(f"expected words, found {type(word).__name__}") from None
+        return str(word)
 
 
 # Reading a pickle as data ---------------------------------------------------------------------------------------------
@@ -122,9 +113,6 @@ class Inert:
         self.arguments = arguments
         return self
 
-    def __init__(self, *_: Any, **__: Any) -> None:
-        pass
-
     def __setstate__(self, state: Any) -> None:
         self.state = state
 
@@ -132,6 +120,13 @@ class Inert:
         """Do nothing with the items of a dict, list or set."""
 
     __setitem__ = append = extend = add = ignore  # what an unpickler calls
+
+
+class Items(list[Any]):
+    """Stands for a tuple. The hash of a tuple would be that of all tuples in it, by recursion without a limit."""
+
+    __slots__ = ()
+    __hash__ = object.__hash__  # type: ignore[assignment]
 
 
 class InertUnpickler(pickle._Unpickler):
@@ -150,13 +145,13 @@ class InertUnpickler(pickle._Unpickler):
         stream.seek(0)
 
         def read(size: int) -> bytes:
-            if size > SMALL and size > end - stream.tell():
-                raise EOFError(f"it says that {size} bytes follow, but there are {end - stream.tell()}")
-            return stream.read(size)
+            data = stream.read(min(size, end))  # memory is reserved before anything is read
+            if len(data) < size:
+                raise EOFError(f"it says that {size} bytes follow, but there are {len(data)}")
+            return data
 
         super().__init__(SimpleNamespace(read=read, readline=stream.readline), encoding="latin1")
         self.classes: dict[str, type[Inert]] = {}
-        self.nested: dict[int, tuple[int, Any]] = {}  # by id: the depth of tuples that contain tuples, and these
 
     def find_class(self, module: str, name: str) -> type[Inert]:
         """Return a class that does nothing, whatever the pickle asks for."""
@@ -171,20 +166,14 @@ class InertUnpickler(pickle._Unpickler):
         """Read a bytearray; the inherited method makes one of the size that the pickle says before it reads."""
         self.append(bytearray(self.read(int.from_bytes(self.read(8), "little"))))
 
+    def load_items(self, load_tuple: Any) -> None:
+        """Make Items of a tuple."""
+        load_tuple(self)
+        self.stack[-1] = Items(self.stack[-1])
+
     dispatch[pickle.BYTEARRAY8[0]] = load_bytearray8
-
-    def check_tuple(self, make: Any) -> None:
-        """Make a tuple, unless there are too many in each other for the recursion that computes its hash."""
-        make(self)
-        made = self.stack[-1]
-        depth = 1 + max((self.nested.get(id(item), (1,))[0] for item in made if type(item) is tuple), default=0)
-        if depth > MAX_DEPTH:
-            raise pickle.UnpicklingError(f"it has more than {MAX_DEPTH} tuples in each other")
-        if depth > 1:
-            self.nested[id(made)] = depth, made
-
     for opcode in (pickle.TUPLE, pickle.TUPLE1, pickle.TUPLE2, pickle.TUPLE3):
-        dispatch[opcode[0]] = partial(check_tuple, make=dispatch[opcode[0]])
+        dispatch[opcode[0]] = partial(load_items, load_tuple=dispatch[opcode[0]])
 
 
 def read_pickle(path: PathLike, stream: BinaryIO) -> Any:
@@ -194,36 +183,20 @@ def read_pickle(path: PathLike, stream: BinaryIO) -> Any:
 
 
 def as_array(thing: Any) -> npt.NDArray[Any]:
-    """Return the array of numbers that an object from a pickle represents, or raise ValueError."""
+    """Return the array of numbers that an object from a pickle represents."""
     made_with: str = getattr(thing, "made_with", type(thing).__name__)
-    try:
-        if made_with.endswith(".multiarray._reconstruct"):
-            _, shape, dtype, fortran, content = thing.state
-            order: Any = "F" if fortran else "C"
-        elif made_with.endswith(".numeric._frombuffer"):  # pickle protocol 5
-            content, dtype, shape, order = thing.arguments
-        else:
-            raise ValueError(f"expected an array of numbers, found {made_with}")
-        numbers = as_dtype(dtype)
-        array: npt.NDArray[Any] = np.frombuffer(as_bytes(content), numbers).reshape(shape, order=order)
-    except (AttributeError, IndexError, TypeError, OverflowError) as error:
-        raise ValueError(f"an array in it is damaged ({error})") from None
-    return array
-
-
-def as_dtype(thing: Any) -> np.dtype[Any]:
-    """Return the dtype of plain numbers that a pickled one represents."""
-    (kind, *_), (_, byte_order, *_) = thing.arguments, thing.state
+    if made_with.endswith(".multiarray._reconstruct"):
+        _, shape, dtype, fortran, content = thing.state
+        order: Any = "F" if fortran else "C"
+    elif made_with.endswith(".numeric._frombuffer"):  # pickle protocol 5
+        content, dtype, shape, order = thing.arguments
+    else:
+        raise ValueError(f"expected an array of numbers, found {made_with}")
+    (kind, *_), (_, byte_order, *_) = dtype.arguments, dtype.state
     if not re.fullmatch(r"[fiu][1248]", kind) or byte_order not in ("<", ">", "|", "="):
         raise ValueError(f"expected an array of numbers, found one of dtype {kind!r}")
-    dtype: np.dtype[Any] = np.dtype(f"{byte_order}{kind}")
-    return dtype
-
-
-def as_bytes(thing: Any) -> bytes | bytearray:
-    """Return bytes that may have been pickled as text: by Python 2, or by protocols without bytes."""
-    if getattr(thing, "made_with", "") == "_codecs.encode":
-        thing, *_ = thing.arguments
-    if isinstance(thing, (bytes, bytearray)):
-        return thing
-    return str.encode(thing, "latin1")
+    if getattr(content, "made_with", "") == "_codecs.encode":  # by protocols without bytes
+        content, *_ = content.arguments
+    data = content if isinstance(content, (bytes, bytearray)) else str.encode(content, "latin1")
+    array: npt.NDArray[Any] = np.frombuffer(data, f"{byte_order}{kind}").reshape(shape, order=order)
+    return array

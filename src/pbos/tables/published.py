@@ -7,17 +7,13 @@
 
 from __future__ import annotations
 
-import difflib
 import gzip
 import json
 import re
 import sys
 import tarfile
-import tempfile
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -34,31 +30,18 @@ SOURCE = "source.json"
 NAVEC_MARKS = ("<unk>", "<pad>")
 
 
-@dataclass(frozen=True)
-class Table:
-    """Published word vectors.
+class Table(NamedTuple):
+    """Published word vectors."""
 
-    Attributes:
-        name: Their name: "glove-6b-100d".
-        about: What they are, in a few words.
-        license: As far as it is stated.
-        page: Where they are described.
-        url: Where their file is.
-        digest: Of the file, with the kind of digest: "sha256:...", "md5:..."; "" if we do not know it.
-        size: Of the file in bytes; 0 if we do not know it.
-        file: What to take out of the file, if it is an archive; `*` stands for anything.
-        reader: "polyglot" or "navec", if the file is in none of the formats of `WordVectors.read`.
-    """
-
-    name: str
-    about: str
-    license: str
-    page: str
-    url: str
-    digest: str = ""
-    size: int = 0
-    file: str = ""
-    reader: str = ""
+    name: str  # such as "glove-6b-100d"
+    about: str  # what they are, in a few words
+    license: str  # as far as it is stated
+    page: str  # where they are described
+    url: str  # of their file
+    digest: str = ""  # of the file: "sha256:...", "md5:..."; "" if we do not know it
+    size: int = 0  # of the file in bytes; 0 if we do not know it
+    file: str = ""  # what to take out of the file, if it is an archive; `*` stands for anything
+    reader: str = ""  # "polyglot" or "navec", if the file is in none of the formats of `WordVectors.read`
 
 
 def tables() -> list[Table]:
@@ -68,15 +51,12 @@ def tables() -> list[Table]:
 
 def find(name: str) -> Table:
     """Return a table by its name; raise InputError if there is none."""
-    name, known = name.lower(), {table.name.lower(): table for table in tables()}
-    for table in known.values():
-        if match := re.fullmatch(table.name.replace("LANG", "([a-z]{2,3})"), name):
-            return replace(table, name=name, url=table.url.replace("LANG", match[match.lastindex or 0]))
-    near = next((known[close].name for close in difflib.get_close_matches(name, known, n=1)), "")
-    advice = f"did you mean {near}?" if near else "`pbos get` lists them"
-    if "LANG" in near:
-        advice = f"in {near}, LANG stands for the code of a language, as in {near.replace('LANG', 'de')}"
-    raise InputError(f"unknown vectors {name!r}; {advice}")
+    for table in tables():
+        if match := re.fullmatch(table.name.replace("LANG", "([a-z]{2,3})"), name.lower()):
+            return table._replace(name=name.lower(), url=table.url.replace("LANG", match[match.lastindex or 0]))
+    raise InputError(
+        f"unknown vectors {name!r}; `pbos get` lists them, where LANG stands for a language, as in fasttext-crawl-de"
+    )
 
 
 def get(name: str, cache: PathLike | None = None) -> Path:
@@ -110,50 +90,44 @@ def get(name: str, cache: PathLike | None = None) -> Path:
 def make(table: Table, work: Path, folder: Path) -> None:
     """Download a table and put it into a new folder."""
     say(f"{table.name}: fetching {table.url}")
-    archive = work / Path(table.url).name
     try:
-        download(table.url, work, table.size)
-        check(table, archive)
-        with write_whole_folder(folder) as fresh:
-            note = {**asdict(table), **unpack(table, archive, fresh)}
-            (fresh / SOURCE).write_text(json.dumps(note, indent=1) + "\n", encoding="utf-8")
+        archive = download(table.url, work, table.size)
     except InputError as error:
         raise InputError(f"{error}; see {table.page}") from error
-    except FormatError as error:
+    try:
+        with write_whole_folder(folder) as fresh:
+            note = table._asdict() | unpack(table, archive, fresh)
+            (fresh / SOURCE).write_text(json.dumps(note, indent=1) + "\n", encoding="utf-8")
+    except (FormatError, InputError) as error:
         archive.unlink(missing_ok=True)  # the next attempt downloads it again
         why = str(error).removeprefix(f"{archive}: ")
         raise FormatError(f"{table.url} cannot be used: {why}; see {table.page}") from error
 
 
-def check(table: Table, archive: Path) -> None:
-    """Raise FormatError if a file is not the one we know or, if its digest is not known, cannot be read."""
+def unpack(table: Table, archive: Path, folder: Path) -> dict[str, object]:
+    """Check a downloaded file and put its vectors into a folder; return what to note about them."""
     if table.digest:
         check_digest(archive, table.digest)
-    elif not (table.file or table.reader):  # other files are checked when they are unpacked
+    if table.reader:
+        file = take_out(archive, table.file, archive.parent) if table.file else archive
+        with damage_in(archive.name, "the vectors are damaged"):
+            return save(folder, *(read_polyglot if table.reader == "polyglot" else read_navec)(file))
+    if table.file:
+        return {"file": take_out(archive, table.file, folder).name}
+    if not table.digest:  # can it be read?
         WordVectors.read(archive, limit=1)
         with open_bytes(archive) as stream:
             while stream.read(1 << 20):
                 pass
+    return {"file": archive.rename(folder / archive.name).name}
 
 
-def unpack(table: Table, archive: Path, target: Path) -> dict[str, object]:
-    """Put the vectors of a file into a folder; return the name of the file, or "" if the folder is the table."""
-    if not table.reader:
-        file = take_out(archive, table.file, target) if table.file else archive.rename(target / archive.name)
-        return {"file": file.name}
-    readers: dict[str, Callable[[Path], tuple[Any, ...]]] = {"polyglot": read_polyglot, "navec": read_navec}
-    with tempfile.TemporaryDirectory(prefix="pbos-", dir=archive.parent) as scratch:
-        file = take_out(archive, table.file, Path(scratch)) if table.file else archive
-        with damage_in(archive.name, "the vectors are damaged"):
-            return save(target, *readers[table.reader](file))
-
-
-def save(target: Path, words: list[str], vectors: Any, counts: Any = None) -> dict[str, object]:
-    """Write a folder of vectors, with their counts if there are any."""
+def save(folder: Path, words: list[str], vectors: Any, counts: Any = None) -> dict[str, object]:
+    """Write a folder of vectors, with their counts if there are any; return what to note about it."""
     table = WordVectors(words, vectors)
-    table.write(target, format="folder")
+    table.write(folder, format="folder")
     if counts is not None:
-        WordCounts(words, counts).write(target / "counts.tsv.gz")
+        WordCounts(words, counts).write(folder / "counts.tsv.gz")
     return {"file": "", "words": len(table), "dims": table.dims}
 
 

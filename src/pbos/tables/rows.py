@@ -18,17 +18,10 @@ CHECKED_AT_ONCE = 1 << 16  # rows
 def checked(
     words: list[str], vectors: Any, source: str, *, from_file: bool, limit: int | None = None
 ) -> tuple[list[str], FloatMatrix]:
-    """Return words and a C-ordered float32 matrix of their vectors, which is copied only if it has to be.
+    """Return words and a C-ordered float32 matrix of their vectors, copied only if needed; messages name the source.
 
-    Empty and duplicate words, and words whose vectors have NaN or infinity, are dropped. Anything else that is wrong is
-    an error.
-
-    Args:
-        words: The words.
-        vectors: Anything that NumPy turns into a matrix.
-        source: What messages start with.
-        from_file: Whether an error is a FormatError, and rows may be moved, as nobody else has the vectors.
-        limit: Return only this many rows.
+    Empty and duplicate words, and words whose vectors have NaN or infinity, are dropped; any other problem is an error:
+    a FormatError if they are from a file. Then nobody else has the vectors, and rows may be moved.
     """
     error = FormatError if from_file else InputError
     array = as_matrix(vectors, source, error)
@@ -38,9 +31,9 @@ def checked(
     with np.errstate(over="ignore"):  # a value too large for float32 becomes infinite
         matrix = np.ascontiguousarray(array[:limit], np.float32)
     bad = rows_with_infinity(matrix)
-    kept = np.delete(np.arange(len(words)), bad).tolist() if bad else range(len(words))
+    finite = np.delete(np.arange(len(words)), bad).tolist() if bad else range(len(words))
     first: dict[str, int] = {}
-    for row in kept:
+    for row in finite:
         first.setdefault(words[row], row)
     if len(first) == len(words) and "" not in first:
         return words, matrix
@@ -48,19 +41,19 @@ def checked(
         raise error(f"{source}: all vectors of words contain NaN or infinity; expected finite numbers")
     for dropped, one, many in (
         (bad, "word whose vector contains NaN or infinity", "words whose vectors contain NaN or infinity"),
-        ([row for row in kept if not words[row]], "empty word", "empty words"),
-        ([row for row in kept if words[row] and first[words[row]] != row], "duplicate word", "duplicate words"),
+        ([row for row in finite if not words[row]], "empty word", "empty words"),
+        ([row for row in finite if words[row] and first[words[row]] != row], "duplicate word", "duplicate words"),
     ):
         if dropped:
             example = f"first: {words[dropped[0]]!r}, row {dropped[0] + 1}"
             warn(f"{source}: dropped {len(dropped)} {one if len(dropped) == 1 else many} ({example})")
     first.pop("", None)
-    rows = np.fromiter(first.values(), np.int64, len(first))
+    kept = np.fromiter(first.values(), np.int64, len(first))
     if not (from_file and matrix.flags.writeable):
-        return list(first), matrix[rows]
-    for some in blocks(len(rows)):  # they ascend, so that no row is overwritten before it has moved
-        matrix[some] = matrix[rows[some]]
-    return list(first), matrix[: len(rows)]
+        return list(first), matrix[kept]
+    for rows in blocks(len(kept)):  # they ascend, so that no row is overwritten before it has moved
+        matrix[rows] = matrix[kept[rows]]
+    return list(first), matrix[: len(kept)]
 
 
 def as_matrix(vectors: Any, source: str, error: type[FormatError] | type[InputError]) -> npt.NDArray[Any]:
@@ -90,6 +83,6 @@ def as_matrix(vectors: Any, source: str, error: type[FormatError] | type[InputEr
 def rows_with_infinity(matrix: FloatMatrix) -> list[int]:
     """Return the rows with NaN or infinity."""
     found: list[int] = []
-    for some in blocks(len(matrix), CHECKED_AT_ONCE):  # in parts, to keep the mask small
-        found += (some.start + np.flatnonzero(~np.isfinite(matrix[some]).all(axis=1))).tolist()
+    for rows in blocks(len(matrix), CHECKED_AT_ONCE):  # in parts, to keep the mask small
+        found += (rows.start + np.flatnonzero(~np.isfinite(matrix[rows]).all(axis=1))).tolist()
     return found

@@ -31,7 +31,7 @@ LONE_CR = re.compile(rb"\r(?!\n)")
 HEADER = re.compile(rb"[ \t\r\n]*(\d{1,20})[ \t]+(\d{1,20})[ \t]*(?:\r\n?|\n|\Z)")
 TOKEN = re.compile(rb"[^ \t]+")
 NUMBER = re.compile(rb"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?|nan|inf(?:inity)?)", re.IGNORECASE)
-SEPARATORS = {b",": "commas", b";": "semicolons", b"|": "bars"}  # that others use
+OTHER_SEPARATOR = re.compile(rb"\d[ \t\"]*[,;|]")  # after a number, or in it
 
 
 class Layout(NamedTuple):
@@ -45,7 +45,10 @@ class Layout(NamedTuple):
 
 
 class RowBuilder:
-    """Collects rows in a matrix that grows, since the header may be wrong about their number."""
+    """Collects rows in a matrix that grows, since the header may be wrong about their number.
+
+    With a scratch folder, the matrix is in a file there; it has no name, so it is gone when nobody uses it.
+    """
 
     def __init__(self, path: PathLike, dims: int, expected: int, scratch: PathLike | None = None) -> None:
         self.path, self.scratch = path, scratch
@@ -53,7 +56,7 @@ class RowBuilder:
         self.matrix = self.new_matrix(expected, dims)
 
     def new_matrix(self, rows: int, dims: int) -> FloatMatrix:
-        """Return an empty matrix; in a file without a name, which is gone when nobody uses it, if there is a folder."""
+        """Return a new matrix."""
         if self.scratch is None or not rows:
             return np.empty((rows, dims), np.float32)
         folder = Path(self.scratch)
@@ -203,7 +206,11 @@ def find_dims(path: PathLike, head: bytes, rows: list[list[bytes]]) -> int:
         raise FormatError(
             f"{path}: the first line has no end within {BLOCK} bytes; expected a word and its vector per line"
         )
-    check_separators(path, rows)
+    if 2 * sum(not is_row(row) and bool(OTHER_SEPARATOR.search(b" ".join(row))) for row in rows) > len(rows):
+        raise FormatError(
+            f"{path}: commas, semicolons or bars are after numbers or in them; write points in numbers and spaces "
+            "between them, as tr , . or tr ',;|\"' ' ' does in a shell"
+        )
     votes = Counter(map(count_numbers, rows))
     dims = max(votes, key=lambda dims: (votes[dims], dims), default=0)
     if not dims:
@@ -217,21 +224,7 @@ def sample_rows(head: bytes, start: int) -> list[list[bytes]]:
     lines = LINE_END.split(head[start:], SAMPLE)
     if len(lines) > SAMPLE or (len(head) >= BLOCK and len(lines) > 1):
         lines.pop()  # the rest, or what the end of the block may have cut
-    elif len(head) >= BLOCK:  # a token may be cut
-        lines = [lines[0][: max(lines[0].rfind(b" "), lines[0].rfind(b"\t"), 0)]]
     return [split_line(line) for line in lines if line.strip(b" \t")]
-
-
-def check_separators(path: PathLike, rows: list[list[bytes]]) -> None:
-    """Raise FormatError if most lines are no rows, but would be with another separator, or with points for commas."""
-    odd = [b" ".join(row) for row in rows if not is_row(row)]
-    for mark, name in SEPARATORS.items():
-        split = ([field.strip(b' \t"') for field in line.split(mark)] for line in odd)
-        if 2 * sum(map(is_row, split)) > len(rows):
-            makes = f"tr '{mark.decode()}\"' ' '"
-            raise FormatError(f"{path}: {name} separate the numbers; make spaces of them, as {makes} does in a shell")
-    if 2 * sum(is_row(split_line(line.replace(b",", b"."))) for line in odd) > len(rows):
-        raise FormatError(f"{path}: the numbers have commas; make points of them, as tr , . does in a shell")
 
 
 def are_vectors(head: bytes) -> bool:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy.typing as npt
 
@@ -18,15 +19,26 @@ from pbos.jobs.progress import Advance
 from pbos.jobs.progress import progress as progress_bar
 from pbos.jobs.threads import blocks
 from pbos.tables import text
-from pbos.tables.containers import read_folder, write_folder
-from pbos.tables.formats import FORMATS, check_words, choose_format, find_reader
+from pbos.tables.containers import read_folder, read_npz, read_safetensors, write_folder
+from pbos.tables.formats import check_words, choose_format
+from pbos.tables.pickles import read_gensim
 from pbos.tables.rows import checked
-from pbos.tables.writing import write_batches
+from pbos.tables.writing import WRITERS, write_batches
 from pbos.words.arrays import FloatMatrix
 from pbos.words.readonly import ReadOnlyDict, ReadOnlyList, locked
 from pbos.words.text import as_words
 
 Unchecked = tuple[list[str], npt.NDArray[Any]]
+READERS: dict[bytes, Callable[[PathLike, BinaryIO], Unchecked]] = {  # by the first bytes
+    rb"(?s:....)\0\0\0\0\{": read_safetensors,  # the size of the header, in eight bytes, and JSON
+    rb"PK\x03\x04": read_npz,
+    rb"\x80": read_gensim,
+}
+UNREADABLE = {  # by the first bytes
+    (793712314).to_bytes(4, "little"): "this is a fastText model (.bin); use the .vec file written next to it",
+    b"\x89HDF\r\n\x1a\n": "this is an HDF5 file; save its words and vectors as .npz or word2vec",
+    b"\x93NUMPY": "this is a matrix without words; put it in a folder as vectors.npy, next to words.txt",
+}
 
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
@@ -124,7 +136,7 @@ class WordVectors:
         if format == "folder":
             write_folder(path, self.words, self.vectors)
             return
-        if FORMATS[format].write:
+        if format in WRITERS:
             write_batches(path, format, [(self.words, self.vectors)], self.dims)
             return
         with progress_bar("writing", len(self), progress) as advance:
@@ -174,11 +186,14 @@ def read_file(path: PathLike, limit: int | None, progress: bool | None, scratch:
         size = os.fstat(stream.fileno()).st_size if isinstance(raw, io.FileIO) else getattr(raw, "size", 0)
         if not head:
             raise FormatError(f"{path}: the file is empty; expected word vectors")
-        if read := find_reader(path, head):
-            if size:
-                stream.seek(0)
-            found: Unchecked = read(path, stream if size else io.BytesIO(head + stream.read()))
-            return found
+        for magic, message in UNREADABLE.items():
+            if head.startswith(magic):
+                raise FormatError(f"{path}: {message}")
+        for pattern, read in READERS.items():
+            if re.match(pattern, head):
+                if size:
+                    stream.seek(0)
+                return read(path, stream if size else io.BytesIO(head + stream.read()))
         layout = text.find_layout(path, head)
         possible = size // (2 * layout.dims)  # a number takes at least two bytes
         rows = text.RowBuilder(path, layout.dims, min(layout.announced or 0, possible, limit or possible), scratch)

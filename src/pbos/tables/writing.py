@@ -2,43 +2,38 @@
 
 from __future__ import annotations
 
-import io
 import json
 import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import nullcontext
-from functools import cache
-from pkgutil import resolve_name
 from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.lib.format import write_array_header_1_0 as write_npy_header
 
 from pbos.errors import InputError, warn
-from pbos.files.atomic import write_whole
-from pbos.files.paths import PathLike, is_remote, resolve_links
-from pbos.tables.formats import OUTPUT_FORMATS, bad_words
+from pbos.files.atomic import is_special_file, write_whole
+from pbos.files.paths import PathLike, is_remote, resolve_links, to_local_path
+from pbos.tables.containers import write_npz, write_safetensors
+from pbos.tables.formats import bad_words
+from pbos.tables.pickles import write_gensim
 from pbos.words.arrays import FloatMatrix
 
 Batch = tuple[Any, ...]
 """Words, their vectors, and perhaps their confidences."""
+WRITERS = {"npz": write_npz, "gensim": write_gensim, "safetensors": write_safetensors}  # of all vectors at once
+DIGITS = "%.9g"  # they restore every float32 exactly
 
 
 def write_batches(path: PathLike, format: str, batches: Iterable[Batch], dims: int, count: int | None = None) -> None:
     """Write words and their vectors to a file, which appears only when it is complete.
 
-    Args:
-        path: The file. An additional suffix such as .gz compresses it.
-        format: What `choose_format` returns, except for folders and tables.
-        batches: Words and their vectors.
-        dims: The number of dimensions.
-        count: How many words there will be; None if that is not known.
+    The format is what `choose_format` returns, but no folder or table; `count` is the number of words, if it is known.
     """
     with write_whole(path) as stream:
-        if function := OUTPUT_FORMATS[format].write:
-            resolve_name(f"pbos.tables.{function}")(stream, *joined(batches, dims))
+        if format in WRITERS:
+            WRITERS[format](stream, *joined(batches, dims))
         elif format == "npy":
             write_npy(path, stream, batches, dims)
         elif format.startswith("word2vec") and count is None:
@@ -53,8 +48,8 @@ def write_batches(path: PathLike, format: str, batches: Iterable[Batch], dims: i
 def joined(batches: Iterable[Batch], dims: int) -> tuple[list[str], FloatMatrix]:
     """Return all words and their vectors; those of a single batch are not copied."""
     words, parts = list[str](), list[FloatMatrix]()
-    for some, vectors in batches:
-        words += some
+    for batch, vectors in batches:
+        words += batch
         parts.append(vectors)
     return words, parts[0] if len(parts) == 1 else np.concatenate([np.empty((0, dims), np.float32), *parts])
 
@@ -70,10 +65,10 @@ def without_bad_words(format: str, batches: Iterable[Batch]) -> Iterator[Batch]:
             columns = [np.delete(column, bad, axis=0) for column in columns]
         if format == "word2vec":
             odd["with a space, which gensim does not read in this format"] = [word for word in words if " " in word]
-        for what, some in odd.items():
-            counts[what] += len(some)
-            if some:
-                firsts.setdefault(what, some[0])
+        for what, found in odd.items():
+            counts[what] += len(found)
+            if found:
+                firsts.setdefault(what, found[0])
         yield words, *columns
     for what, first in firsts.items():
         warn(f"{counts[what]:,} {'word' if counts[what] == 1 else 'words'} {what} (first: {first!a})")
@@ -89,13 +84,13 @@ def rows(format: str, batches: Iterable[Batch]) -> Iterator[bytes]:
 def text_rows(words: list[str], vectors: FloatMatrix, confidences: Any = None) -> Iterator[bytes]:
     """Yield lines of a word and its numbers."""
     labels = words if confidences is None else map("{} {:.3f}".format, words, confidences)
-    line = f"%s {numbers(vectors.shape[1], ' ')}\n"
+    line = f"%s{f' {DIGITS}' * vectors.shape[1]}\n"
     return ((line % (label, *row)).encode() for label, row in zip(labels, vectors.tolist(), strict=True))
 
 
 def json_rows(words: list[str], vectors: FloatMatrix, confidences: Any = None) -> Iterator[bytes]:
     """Yield lines of JSON."""
-    line = f'{{"word": %s%s, "vector": [{numbers(vectors.shape[1], ", ")}]}}\n'
+    line = f'{{"word": %s%s, "vector": [{", ".join([DIGITS] * vectors.shape[1])}]}}\n'
     trusts = [""] * len(words) if confidences is None else map(', "confidence": {:.9g}'.format, confidences.tolist())
     for word, trust, row in zip(words, trusts, vectors.tolist(), strict=True):
         yield (line % (json.dumps(word, ensure_ascii=False), trust, *row)).encode()
@@ -107,34 +102,17 @@ def binary_rows(words: list[str], vectors: FloatMatrix) -> Iterator[bytes]:
     return (word.encode() + b" " + row.tobytes() + b"\n" for word, row in zip(words, little, strict=True))
 
 
-@cache
-def numbers(dims: int, separator: str) -> str:
-    """Return the format of numbers: nine digits restore every float32 exactly."""
-    return separator.join(["%.9g"] * dims)
-
-
 def write_counted(path: PathLike, stream: BinaryIO, format: str, batches: Iterable[Batch], dims: int) -> None:
-    """Write rows after a header with their number, which is known in the end only.
-
-    A plain file has room for it, with spaces before the number. Anything else waits for the rows in a temporary file,
-    next to a compressed one.
-    """
-    is_plain = isinstance(stream, io.BufferedWriter)
-    in_place = is_plain and stream.seekable()
-    folder = None if is_plain or is_remote(path) else resolve_links(path).parent
-    count = 0
-    with nullcontext(stream) if in_place else tempfile.TemporaryFile(dir=folder) as out:
-        if in_place:
-            stream.write(f"{0:20} {dims}\n".encode())
+    """Write rows after a header with their number: they wait in a temporary file next to the output."""
+    folder = None if is_remote(path) or is_special_file(to_local_path(path)) else resolve_links(path).parent
+    with tempfile.TemporaryFile(dir=folder, buffering=1 << 20) as waiting:
+        count = 0
         for row in rows(format, batches):
-            out.write(row)
+            waiting.write(row)
             count += 1
-        if in_place:
-            stream.seek(0)
-        stream.write(f"{count:20} {dims}\n".encode())
-        if not in_place:
-            out.seek(0)
-            shutil.copyfileobj(out, stream)
+        stream.write(f"{count} {dims}\n".encode())
+        waiting.seek(0)
+        shutil.copyfileobj(waiting, stream, 1 << 20)
 
 
 def write_npy(path: PathLike, stream: BinaryIO, batches: Iterable[Batch], dims: int) -> None:
