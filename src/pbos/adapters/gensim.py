@@ -15,6 +15,7 @@ from their spelling on demand, as with gensim's `FastTextKeyedVectors`.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -51,26 +52,22 @@ class PbosKeyedVectors(KeyedVectors):  # type: ignore[misc]
     them.
     """
 
-    vectors: Vectors  # (n_words, dims)
     norms: Vectors | None
 
     def __init__(self, model: Model, *, exact: bool = False) -> None:
         super().__init__(model.dims)
-        del self.vectors  # see __getattr__
-        if exact:
-            model.embed([], exact=True)  # raises InputError if the model does not have the given vectors
+        del self.vectors  # gensim's empty matrix, which hides the property below
+        model.embed([], exact=exact)  # raises InputError if the model does not have the given vectors
         self.model = model
         self.exact = exact
         self.index_to_key = list(model.words)
         self.key_to_index = {word: row for row, word in enumerate(model.words)}
         self.next_index = len(model.words)
 
-    def __getattr__(self, name: str) -> Any:
-        """Compose the vectors of the vocabulary on first use."""
-        if name != "vectors" or "model" not in self.__dict__:
-            return super().__getattribute__(name)  # raises AttributeError
-        self.vectors = self.model.embed(self.model.words, exact=self.exact)
-        return self.vectors
+    @cached_property
+    def vectors(self) -> Vectors:
+        """The vectors of the vocabulary, (n_words, dims), composed on first use."""
+        return self.model.embed(self.model.words, exact=self.exact)
 
     # -- one key, many keys --------------------------------------------------------------------------------------------
 
@@ -165,10 +162,9 @@ class PbosKeyedVectors(KeyedVectors):  # type: ignore[misc]
         case_insensitive: bool = True,
         dummy4unknown: bool = False,
     ) -> Any:
-        """Correlate similarities with human judgments, as gensim does, with vectors for unseen words.
+        """Correlate similarities with human judgments as gensim does, but compose unseen words.
 
-        Words beyond the first `restrict_vocab` are composed. If `case_insensitive`, an unseen word is composed as
-        written or in lower case, whichever has the higher coverage.
+        Words beyond the first `restrict_vocab` are composed too.
         """
         with open_text(pairs, encoding=encoding) as lines:
             rows = [line.split(delimiter) for line in lines if not line.startswith("#")]
@@ -184,7 +180,7 @@ class PbosKeyedVectors(KeyedVectors):  # type: ignore[misc]
         dummy4unknown: bool = False,
         similarity_function: str = "most_similar",
     ) -> Any:
-        """Solve analogies, as gensim does, with vectors for unseen words.
+        """Solve analogies as gensim does, but compose unseen words.
 
         The answers are among the first `restrict_vocab` words and the unseen words of the file.
         """
@@ -194,19 +190,14 @@ class PbosKeyedVectors(KeyedVectors):  # type: ignore[misc]
         known = self._with_unseen(words, restrict_vocab, case_insensitive)
         return known.evaluate_word_analogies(analogies, len(known), case_insensitive, dummy4unknown)
 
-    def _with_unseen(self, words: Iterable[str], restrict_vocab: int | None, case_insensitive: bool) -> Any:
+    def _with_unseen(self, words: list[str], restrict_vocab: int | None, case_insensitive: bool) -> Any:
         """Return plain KeyedVectors of the first words of the vocabulary, followed by the unseen ones of `words`."""
         key = str.upper if case_insensitive else str
-        result = KeyedVectors(self.vector_size)
         kept = self.index_to_key[:restrict_vocab]
+        result = KeyedVectors(self.vector_size)
         result.add_vectors(kept, self.vectors[: len(kept)])
-        known, unseen = {key(word) for word in kept}, {}
-        for word in words:
-            spellings = {word, word.lower()} if case_insensitive else {word}
-            spellings = {spelling for spelling in spellings if spelling in self}
-            if spellings and key(word) not in known:
-                known.add(key(word))
-                unseen[word] = max(sorted(spellings), key=self.model.coverage)
+        seen = {key(word) for word in kept}
+        unseen = {key(word): word for word in words if key(word) not in seen and word in self}
         if unseen:
-            result.add_vectors(list(unseen), self[unseen.values()])
+            result.add_vectors(list(unseen.values()), self[unseen.values()])
         return result
