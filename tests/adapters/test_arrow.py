@@ -85,7 +85,7 @@ def test_threads_and_many_words(model):
 
 def test_the_vectors_are_not_copied():
     vectors = np.arange(6, dtype=np.float32).reshape(3, 2)
-    column = arrow.as_arrow(vectors, np.array([True, False, True]))
+    column = arrow.Distinct(["a", None, "b"], "null").to_arrow(vectors)
     assert column.to_pylist() == [[0, 1], None, [4, 5]]
     assert column.values.buffers()[1].address == vectors.ctypes.data
 

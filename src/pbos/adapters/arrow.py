@@ -10,8 +10,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from os import PathLike
-from threading import Lock
-from typing import Any, BinaryIO, Literal, NamedTuple
+from typing import Any, BinaryIO, Literal, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -46,7 +45,6 @@ MAX_SHOWN = 8  # columns in a message
 EXAMPLES = 5  # words without a known subword that are named
 USUAL_NAMES = ("word", "words", "token", "tokens", "term", "text", "name")  # of the only column of a CSV file
 BoolArray = npt.NDArray[np.bool_]
-Values = npt.NDArray[np.float32]
 MissingInColumn = Literal["error", "zeros", "null"]
 
 
@@ -69,7 +67,8 @@ def embed_arrow(
     >>> vectors.type, vectors.is_null().to_pylist()
     (FixedSizeListType(fixed_size_list<item: float>[160]), [False, True])
     """
-    return for_words(words, missing, lambda some: model.embed(some, missing="zeros", threads=threads, exact=exact))
+    distinct = Distinct(words, missing)
+    return distinct.to_arrow(model.embed(distinct.words, missing="zeros", threads=threads, exact=exact))
 
 
 def confidence_arrow(
@@ -83,29 +82,73 @@ def confidence_arrow(
         missing: What to do with missing words (null or empty): "error", "zeros" for a confidence of 0, or "null".
         threads: The number of threads.
     """
-    return for_words(words, missing, lambda some: model.confidence(some, missing="zeros", threads=threads))
+    distinct = Distinct(words, missing)
+    return distinct.to_arrow(model.confidence(distinct.words, missing="zeros", threads=threads))
 
 
-def for_words(words: Any, missing: str, compute: Callable[[list[str]], Values]) -> Any:
-    """Return an Arrow column of what a function returns for words, with the chunks of the column of words."""
-    column = as_column(words)
-    distinct = Distinct(column, missing, "word")
-    result = as_arrow(distinct.spread(compute(distinct.words)), distinct.valid)
-    if not isinstance(column, pa.ChunkedArray):
-        return result
-    ends = np.cumsum([0, *map(len, column.chunks)]).tolist()
-    return pa.chunked_array([result[start:end] for start, end in itertools.pairwise(ends)], result.type)
+class Distinct:
+    """The distinct words of a column, or all its words if few repeat.
+
+    Errors name a place and the number of a row there, counted from `first`.
+
+    Attributes:
+        words: The words, with None or "" for a missing one.
+        present: Which rows of the column have a word.
+    """
+
+    def __init__(self, words: Any, missing: str, place: str = "word", first: int = 0) -> None:
+        check_choice("missing", missing, (*MISSING, "null"))
+        self._column = column = as_column(words)
+        try:
+            column.validate(full=True)  # a damaged one could make pyarrow read outside of the data
+        except pa.ArrowInvalid as error:
+            raise InputError(f"the column of words is damaged ({error})") from None
+        if not pa.types.is_dictionary(column.type):
+            column = column.cast(pa.large_string())  # pyarrow cannot encode or join all other kinds of strings
+        encoded = column.dictionary_encode()
+        if isinstance(encoded, pa.ChunkedArray):
+            encoded = encoded.combine_chunks()
+        used = encoded.indices.dictionary_encode("encode")  # a column may use only a few entries of a large dictionary
+        repeated = 2 * len(used.dictionary) <= len(column)  # otherwise copying rows costs more than it saves
+        distinct = encoded.dictionary.cast(pa.large_string()).take(used.dictionary) if repeated else column
+        self.words: list[Any] = distinct.to_pylist()
+        self._missing = missing
+        self._rows = used.indices.to_numpy() if repeated else None
+        self.present: BoolArray = self.spread(np.fromiter(map(bool, self.words), np.bool_, len(self.words)))
+        if missing == "error" and not self.present.all():
+            row = int(self.present.argmin())
+            what = "is missing (null)" if column[row].as_py() is None else "is an empty string"
+            use = 'drop such words, or use missing="zeros" or missing="null"'
+            raise InputError(f"{place} {first + row} {what}; {use}")
+
+    def spread(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return the value of each row of the column, from the value of each word."""
+        return values if self._rows is None else values.take(self._rows, axis=0)
+
+    def to_arrow(self, values: npt.NDArray[np.float32]) -> Any:
+        """Return what each row gets, from the number or the vector of each word, in chunks like the column's."""
+        rows = self.spread(values)
+        null = ~self.present & (self._missing == "null")
+        if rows.ndim == 1:
+            array = pa.array(rows, mask=null)
+        else:
+            array = pa.FixedSizeListArray.from_arrays(rows.reshape(-1), rows.shape[1], mask=pa.array(null))
+        if not isinstance(self._column, pa.ChunkedArray):
+            return array
+        ends = np.cumsum([0, *map(len, self._column.chunks)]).tolist()
+        return pa.chunked_array([array[start:end] for start, end in itertools.pairwise(ends)], array.type)
 
 
 def as_column(words: Any) -> Any:
     """Return words as an Arrow array or chunked array of strings, or of a dictionary of strings."""
-    if isinstance(words, (str, bytes, pa.Table, pa.RecordBatch)) or hasattr(words, "columns"):
-        raise InputError(f'expected a column of words, got {type(words).__name__}; choose one, as in table["word"]')
+    kind = type(words).__name__
+    if isinstance(words, (str, bytes)) or hasattr(words, "columns"):
+        raise InputError(f'expected a column of words, got {kind}; choose one, as in table["word"]')
     if not isinstance(words, (pa.Array, pa.ChunkedArray)):
         try:
             words = words.to_arrow() if hasattr(words, "to_arrow") else pa.array(words, from_pandas=True)
         except (pa.ArrowException, TypeError, UnicodeEncodeError) as error:  # the last one for lone surrogates
-            raise InputError(f"expected a column of words, got {type(words).__name__} ({error})") from None
+            raise InputError(f"expected a column of words, got {kind} ({error})") from None
     if not is_string(words.type) and not pa.types.is_null(words.type):
         raise InputError(f"expected a column of strings, got {words.type}; cast it to strings first")
     return words
@@ -119,53 +162,6 @@ def is_string(kind: Any) -> bool:
 def plain_type(kind: Any) -> Any:
     """Return the type of the values of a dictionary, or any other type as it is."""
     return kind.value_type if pa.types.is_dictionary(kind) else kind
-
-
-class Distinct:
-    """The distinct words of a column, or all if few are repeated; errors name place and row.
-
-    Attributes:
-        words: The words, with None for a missing one.
-        present: Which rows of the column have a word.
-        valid: Which rows of a result are not null; None for all.
-    """
-
-    def __init__(self, column: Any, missing: str, place: str, first_row: int = 0) -> None:
-        check_choice("missing", missing, (*MISSING, "null"))
-        try:
-            column.validate(full=True)  # a damaged one could make pyarrow read outside of the data
-        except pa.ArrowInvalid as error:
-            raise InputError(f"the column of words is damaged ({error})") from None
-        if not pa.types.is_dictionary(column.type):
-            column = column.cast(pa.large_string())  # pyarrow cannot encode or join all other kinds of strings
-        encoded = column.dictionary_encode()
-        if isinstance(encoded, pa.ChunkedArray):
-            encoded = encoded.combine_chunks()
-        used = encoded.indices.dictionary_encode("encode")  # a column may use only a few entries of a large dictionary
-        repeated = 2 * len(used.dictionary) <= len(column)  # otherwise copying rows costs more than it saves
-        words = encoded.dictionary.cast(pa.large_string()).take(used.dictionary) if repeated else column
-        self.words: list[Any] = words.to_pylist()
-        self._rows = used.indices.to_numpy() if repeated else None
-        self.present: BoolArray = self.spread(np.fromiter(map(bool, self.words), np.bool_, len(self.words)))
-        self.valid = self.present if missing == "null" else None
-        if missing == "error" and not self.present.all():
-            row = int(self.present.argmin())
-            what = "is missing (null)" if column[row].as_py() is None else "is an empty string"
-            use = 'drop such words, or use missing="zeros" or missing="null"'
-            raise InputError(f"{place} {first_row + row} {what}; {use}")
-
-    def spread(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Return the value of each row of the column, from that of each word."""
-        return values if self._rows is None else values.take(self._rows, axis=0)
-
-
-def as_arrow(values: Values, valid: BoolArray | None = None) -> Any:
-    """Return numbers, or a matrix as fixed-size lists, as an Arrow array without a copy; null where not `valid`."""
-    mask = None if valid is None or valid.all() else ~valid
-    if values.ndim == 1:
-        return pa.array(values, mask=mask)
-    numbers = pa.array(values.reshape(-1))
-    return pa.FixedSizeListArray.from_arrays(numbers, values.shape[1], mask=None if mask is None else pa.array(mask))
 
 
 class Embedded(NamedTuple):
@@ -247,17 +243,14 @@ class Embedder:
 
     def loaded(self) -> Model:
         """Return the model, loaded once in each process."""
-        if isinstance(self.model, Model):
-            return self.model
-        with LOADING:
-            return load_once(None if self.model is None else str(self.model), self._job)
+        return self.model if isinstance(self.model, Model) else load_once(cast(str | None, self.model), self._job)
 
     def __call__(self, data: Any) -> Any:
         """Return a table or a record batch with the new columns, or yield many."""
         if not isinstance(data, (pa.Table, pa.RecordBatch)):
             return self._batches(data)
-        added, *_ = self.embed(data.column(word_column("the table", data.schema, self.column)), "word")
-        return type(data).from_arrays([*data.columns, *added], schema=self.schema(data.schema))
+        columns, *_ = self.embed(data.column(word_column("the table", data.schema, self.column)))
+        return type(data).from_arrays([*data.columns, *columns], schema=self.schema(data.schema))
 
     def _batches(self, batches: Iterable[Any]) -> Iterator[Any]:
         for batch in map(self, batches):
@@ -273,17 +266,17 @@ class Embedder:
             schema = schema if name is None else schema.append(pa.field(name, kind))
         return schema
 
-    def embed(self, words: Any, place: str, first: int = 0) -> tuple[list[Any], FloatMatrix, BoolArray]:
-        """Return the new columns for a column of words, the vectors as a matrix, and which words are present.
+    def embed(self, words: Any, place: str = "word", first: int = 0) -> tuple[list[Any], Distinct, FloatMatrix]:
+        """Return the new columns for a column of words, its distinct words, and the vectors of these.
 
         An error about a missing word gives its place and its number, which is counted from `first`.
         """
         model, distinct = self.loaded(), Distinct(words, self.missing, place, first)
         vectors = model.embed(distinct.words, missing="zeros", threads=self.threads, exact=self.exact)
-        added = [distinct.spread(vectors)]
+        columns = [distinct.to_arrow(vectors)]
         if self.confidence_column is not None:
-            added.append(distinct.spread(model.confidence(distinct.words, missing="zeros", threads=self.threads)))
-        return [as_arrow(values, distinct.valid) for values in added], added[0], distinct.present
+            columns.append(distinct.to_arrow(model.confidence(distinct.words, missing="zeros", threads=self.threads)))
+        return columns, distinct, vectors
 
     def copy(self, table: Table, target: str | PathLike[str], progress: bool | None = False) -> Embedded:
         """Write the rows of an open table with the new columns; the file appears only when it is complete."""
@@ -296,18 +289,16 @@ class Embedder:
         ):
             for batch in table.batches:
                 words = batch.column(table.column)
-                columns, vectors, present = self.embed(words, table.place, table.first + done)
+                columns, distinct, vectors = self.embed(words, table.place, table.first + done)
                 write([*batch.columns, *columns])
-                zeros = np.flatnonzero(present & ~vectors.any(axis=1))
+                covered = np.any(vectors, axis=1)
+                zeros = np.flatnonzero(distinct.present & ~distinct.spread(covered))
                 examples += words.take(zeros[: EXAMPLES - len(examples)]).to_pylist()
                 uncovered += len(zeros)
-                missing += len(words) - int(present.sum())
+                missing += len(words) - int(distinct.present.sum())
                 done += len(words)
                 go(len(words), note=f"{done:,} words")
         return Embedded(1, 0, done, uncovered, examples, missing)
-
-
-LOADING = Lock()
 
 
 @lru_cache(maxsize=2)
@@ -321,13 +312,9 @@ def embed_table(
     source: str | PathLike[str] | Table,
     target: str | PathLike[str],
     *,
-    column: str | None = None,
-    vector_column: str = "vector",
-    confidence_column: str | None = None,
-    missing: MissingInColumn = "error",
     threads: int | None = None,
-    exact: bool = False,
     progress: bool | None = None,
+    **options: Any,
 ) -> Embedded:
     """Copy a table and add a column of vectors, or two; the file appears only when it is complete.
 
@@ -335,19 +322,16 @@ def embed_table(
         model: The model.
         source: The file: .parquet, .pq, .arrow, .feather, .ipc, .csv or .tsv (possibly compressed); or an open one.
         target: The new file, of any of these kinds except for the last two.
-        column: The column of words; None for the only column of strings, or "word" in CSV, where all are strings.
-        vector_column: The name of the new column.
-        confidence_column: The name of another new column, of the confidence of each word; None for no such column.
-        missing: What to do with missing words (null or empty): "error", "zeros" for zero vectors, or "null".
         threads: The number of threads; None for one per core.
-        exact: Return the given vectors of training words, as in `model.embed`.
         progress: Whether to show a progress bar; None for "if stderr is a terminal".
+        **options: `column`, `vector_column`, `confidence_column`, `missing` and `exact`, as for `Embedder`. In CSV, all
+            columns are strings, so the column of words is "word" unless it is given.
 
     Returns:
         How many words there were, how many without a known subword, and how many missing.
     """
-    embedder = Embedder(model, column, vector_column, confidence_column, missing, exact, threads)
-    with nullcontext(source) if isinstance(source, Table) else open_table(source, column) as table:
+    embedder = Embedder(model, threads=threads, **options)
+    with nullcontext(source) if isinstance(source, Table) else open_table(source, embedder.column) as table:
         return embedder.copy(table, target, progress)
 
 
@@ -425,9 +409,8 @@ def read_csv(path: str | PathLike[str], stream: BinaryIO, separator: str, headed
             raise FormatError(f"{path}: the first line has no comma; separate columns by commas, or name a list .txt")
         names, rows = ["word"], itertools.chain([names], rows)
     schema = pa.schema([(name, pa.string()) for name in names])
-    cells = iter(lambda: list(itertools.chain.from_iterable(itertools.islice(rows, ROWS))), [])
-    columns = ([pa.array(some[at :: len(names)], pa.string()) for at in range(len(names))] for some in cells)
-    return schema, (pa.record_batch(some, schema=schema) for some in columns)
+    parts = iter(lambda: list(itertools.islice(rows, ROWS)), [])
+    return schema, (pa.record_batch(list(zip(*part, strict=True)), schema=schema) for part in parts)
 
 
 def csv_rows(path: str | PathLike[str], reader: Any) -> Iterator[list[Any]]:

@@ -94,7 +94,7 @@ def embed_files(
             "tcp://10.0.0.1:8786"; "local" for processes on this machine; or Dask's client.
         progress: Whether to show a progress bar; None for "if stderr is a terminal".
     """
-    from pbos.adapters.arrow import EXAMPLES, Embedded, Embedder, as_column
+    from pbos.adapters.arrow import EXAMPLES, Embedded, Embedder
 
     named = [sources] if isinstance(sources, (str, PathLike)) else sources
     folder, files = everywhere(target), [everywhere(path) for path in files_of(named)]
@@ -108,7 +108,7 @@ def embed_files(
     }
     with saved(model, folder) as path:
         embedder = Embedder(path, **options)
-        embedder.embed(as_column([]), "word")  # raises an error if the model lacks what is asked of it
+        embedder.embed([])  # raises an error if the model lacks what is asked of it
         job = {
             "pbos": __version__,
             "model": digest_of(folder_of(resolve_model(path))),
