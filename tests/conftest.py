@@ -36,6 +36,7 @@ NEEDS = {  # the tier `adapters`: files, or folders, and the modules without whi
     "src/pbos/files/hub.py": "huggingface_hub",
     "src/pbos/files/remote.py": "fsspec",
     "src/pbos/server": "fastapi uvicorn",
+    "src/pbos/tables/columns.py": "pyarrow",
     "tests/adapters/test_arrow.py": "duckdb pandas polars pyarrow",
     "tests/experiments/test_baselines.py": "rapidfuzz torch",
     "tests/cli/test_eval.py": "scipy",

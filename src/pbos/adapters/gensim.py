@@ -167,8 +167,7 @@ class PbosKeyedVectors(KeyedVectors):  # type: ignore[misc]
         Words beyond the first `restrict_vocab` are composed too.
         """
         with open_text(pairs, encoding=encoding) as lines:
-            rows = [line.split(delimiter) for line in lines if not line.startswith("#")]
-        words = [word for row in rows if len(row) == 3 for word in row[:2]]
+            words = [word for line in lines for word in line.split(delimiter)[:2]]
         known = self._with_unseen(words, restrict_vocab, case_insensitive)
         return known.evaluate_word_pairs(pairs, delimiter, encoding, len(known), case_insensitive, dummy4unknown)
 

@@ -65,7 +65,7 @@ class Bagger:
     def __call__(self, words: Words) -> Bags:
         """Return the bags of words, or of sentences that are lists of words."""
         lengths = None
-        if not isinstance(words, (str, np.ndarray)) and isinstance(words, Iterable):
+        if isinstance(words, Iterable) and not isinstance(words, str) and not hasattr(words, "tolist"):
             words = list(words)
             if words and isinstance(words[0], Iterable) and not isinstance(words[0], str):
                 sentences = [as_words(sentence) for sentence in words]
@@ -73,8 +73,7 @@ class Bagger:
                 words = [word for sentence in sentences for word in sentence]
         weights = self.subwords.weights(as_words(words))
         arrays = weights.indices.astype(np.int64), weights.indptr, weights.data
-        indices, offsets, data = map(torch.from_numpy, arrays)
-        return Bags(indices, offsets, data, lengths)
+        return Bags(*map(torch.from_numpy, arrays), lengths)
 
 
 class PbosEmbedding(nn.Module):  # type: ignore[misc]
@@ -178,10 +177,6 @@ class PbosEmbedding(nn.Module):  # type: ignore[misc]
             raise InputError(f"the state dict has no {error}; its names are: {', '.join(state)}") from None
         model = unpack(rest, weight.detach().float().cpu().numpy().copy())
         return cls(model, trainable=trainable, sparse=sparse).to(weight.dtype)  # type: ignore[no-any-return]
-
-    def extra_repr(self) -> str:
-        """Return the text about the module that PyTorch prints."""
-        return f"{self._words[1].size - 1:,} words, trainable={self.bag.weight.requires_grad}"
 
 
 STATE = Path("the state dict")  # used in error messages

@@ -138,7 +138,8 @@ def embed(
             note(f"{done.kept} of {done.kept + done.parts} parts were there already")
     else:
         loaded = _load(model, vectors)
-        from pbos.adapters.arrow import embed_table, table_of_words
+        from pbos.adapters.arrow import embed_table
+        from pbos.tables.columns import table_of_words
 
         own = table_of_words(words_from(words, input, None, missing), column or "word")
         done = embed_table(loaded, str(input) if from_table and not words else own, str(output), **options)

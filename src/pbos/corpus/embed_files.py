@@ -39,7 +39,8 @@ from pbos.jobs.threads import in_threads
 from pbos.model import Model, resolve_model
 
 if TYPE_CHECKING:
-    from pbos.adapters.arrow import Embedded, Embedder, MissingInColumn, Table
+    from pbos.adapters.arrow import Embedded, Embedder, MissingInColumn
+    from pbos.tables.columns import Table
 
 ROWS = 1 << 20  # of Parquet in a part, except that row groups are not cut
 BYTES = 8 << 20  # of text in a part
@@ -258,7 +259,7 @@ def cuts_of(sizes: list[int], most: int) -> list[int]:
 @contextmanager
 def open_part(part: Part, column: str | None) -> Iterator[Table]:
     """Open a part as a table."""
-    from pbos.adapters.arrow import open_table, table_of_words
+    from pbos.tables.columns import open_table, table_of_words
 
     if is_table(part.path):
         groups = None if part.end is None else range(part.first, part.end)
