@@ -51,6 +51,7 @@ NEEDS = {  # the tier `adapters`: files, or folders, and the modules without whi
     "tests/experiments/test_affixes.py": "sklearn",
     "tests/test_examples.py": "sentence_transformers spacy tokenizers torch transformers",
     "tests/adapters/test_gensim.py": "gensim scipy",
+    "tests/tables/test_gensim_files.py": "gensim",
     "tests/training/test_gpu.py": "torch",
     "tests/files/test_hub.py": "huggingface_hub yaml",
     "tests/experiments/test_learn_table.py": "matplotlib rapidfuzz scipy sklearn torch",

@@ -73,7 +73,8 @@ class Bagger:
                 words = [word for sentence in sentences for word in sentence]
         weights = self.subwords.weights(as_words(words))
         arrays = weights.indices.astype(np.int64), weights.indptr, weights.data
-        return Bags(*map(torch.from_numpy, arrays), lengths)
+        indices, offsets, data = map(torch.from_numpy, arrays)
+        return Bags(indices, offsets, data, lengths)
 
 
 class PbosEmbedding(nn.Module):  # type: ignore[misc]
