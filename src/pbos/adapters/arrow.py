@@ -38,7 +38,7 @@ def embed_arrow(
 ) -> Any:
     """Return the vectors of a column of words as an Arrow column of fixed-size lists of float32.
 
-    They are those of `model.embed`. Each distinct word is embedded once. A chunked array keeps its chunks.
+    Each distinct word is embedded once. A chunked array keeps its chunks.
 
     Args:
         model: The model.
@@ -179,7 +179,6 @@ class Embedder:
     _job: str = field(default_factory=lambda: uuid.uuid4().hex, repr=False)
 
     def __post_init__(self) -> None:
-        check_choice("missing", self.missing, (*MISSING, "null"))
         if not isinstance(self.model, Model) and self.model is not None:
             object.__setattr__(self, "model", everywhere(self.model))  # other processes work in other folders
 

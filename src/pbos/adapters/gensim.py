@@ -1,8 +1,7 @@
 """gensim: KeyedVectors with vectors for unseen words (extra `gensim`).
 
-`keyed_vectors` returns vectors for code written for gensim's `KeyedVectors`. The vocabulary (`key_to_index`,
-`index_to_key`, the results of `most_similar`) is the model's training words. Vectors of all other words are composed
-from their spelling on demand, as with gensim's `FastTextKeyedVectors`.
+The vocabulary (`key_to_index`, `index_to_key`, the results of `most_similar`) is the model's training words. Vectors of
+all other words are composed from their spelling on demand, as with gensim's `FastTextKeyedVectors`.
 
 >>> import pbos
 >>> kv = keyed_vectors(pbos.load())
@@ -69,8 +68,6 @@ class PbosKeyedVectors(KeyedVectors):  # type: ignore[misc]
         """The vectors of the vocabulary, (n_words, dims), composed on first use."""
         return self.model.embed(self.model.words, exact=self.exact)
 
-    # -- one key, many keys --------------------------------------------------------------------------------------------
-
     def __contains__(self, key: Any) -> bool:
         return self.has_index_for(key) or self._composed(key) is not None
 
@@ -122,8 +119,6 @@ class PbosKeyedVectors(KeyedVectors):  # type: ignore[misc]
             return None
         return vector if vector.any() else None
 
-    # -- methods in which gensim uses rows of the vocabulary only ------------------------------------------------------
-
     def distances(self, word_or_vector: Any, other_words: Iterable[Any] = ()) -> Vectors:
         """Return the cosine distances of a word or vector to other words, or to the whole vocabulary."""
         is_key = isinstance(word_or_vector, (str, int, np.integer))
@@ -150,8 +145,6 @@ class PbosKeyedVectors(KeyedVectors):  # type: ignore[misc]
         """Add words and their vectors to the vocabulary."""
         super().add_vectors(keys, weights, extras, replace)
         self.norms = None  # gensim (4.4) would keep the old ones
-
-    # -- evaluation ----------------------------------------------------------------------------------------------------
 
     def evaluate_word_pairs(
         self,

@@ -1,11 +1,4 @@
-"""scikit-learn: transformers from words and texts to vectors (extra `sklearn`).
-
->>> texts = ["the unfriendliest of kings", "a zoomable map", ""]
->>> PbosVectorizer().fit_transform(texts).shape      # the English model that comes with pbos
-(3, 160)
->>> WordEmbedder().fit_transform(["unfriendliest", "zoomable"]).shape
-(2, 160)
-"""
+"""scikit-learn: transformers from words and texts to vectors (extra `sklearn`)."""
 
 from __future__ import annotations
 
@@ -118,8 +111,7 @@ class WordEmbedder(ModelTransformer):
     def transform(self, X: Any) -> FloatMatrix:
         """Return the vectors of words, float32 (n_words, dims).
 
-        Args:
-            X: A list, an array, a pandas, Polars or Arrow column; or a table with one column.
+        X is a list, an array, a pandas, Polars or Arrow column, or a table with one column.
         """
         return self._embed(strings_of(X, "word", self.missing), self.missing)
 
@@ -194,9 +186,7 @@ class PbosVectorizer(ModelTransformer):
     def fit(self, X: Any, y: Any = None) -> PbosVectorizer:
         """Learn the frequencies of words and, if requested, the first principal component.
 
-        Args:
-            X: Texts: a list, an array, a pandas, Polars or Arrow column; or a table with one column.
-            y: Not used.
+        X has texts: a list, an array, a pandas, Polars or Arrow column, or a table with one column.
         """
         check_choice("weighting", self.weighting, ("mean", "sif"))
         if not self.a > 0:

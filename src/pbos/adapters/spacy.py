@@ -105,7 +105,7 @@ class PbosVectors(BaseVectors):  # type: ignore[misc]
 
     mode = "pbos"  # spaCy's own vectors have "default" or "floret"
     key2row: dict[int, int] = {}  # noqa: RUF012  # spaCy looks into it for every new word
-    is_full = True  # nothing can be added
+    is_full = False  # so that spaCy does not make room before it adds a vector
 
     def __init__(
         self, model: Source = None, *, strings: Any = None, name: str = "pbos", attr: str = "ORTH", exact: bool = False
@@ -193,15 +193,12 @@ class PbosVectors(BaseVectors):  # type: ignore[misc]
         """Return the row of a key (-1 if it is not a training word), or the key of a row; or of many, as an array."""
         if sum(given is not None for given in (key, keys, row, rows)) != 1:
             raise InputError("find needs one of key, keys, row and rows")
-        if key is not None:
-            return self._row(key)
         if keys is not None:
-            return self._ops.asarray(np.array([self._row(one) for one in as_list(keys)], np.int32))
+            return self._ops.asarray(np.array([self.find(key=one) for one in as_list(keys)], np.int32))
+        if rows is not None:
+            return self._ops.asarray(np.array([self.find(row=one) for one in as_list(rows)], np.uint64))
         if row is not None:
             return self.strings.add(self.model.words[row])
-        return self._ops.asarray(np.array([self.strings.add(self.model.words[at]) for at in as_list(rows)], np.uint64))
-
-    def _row(self, key: Key) -> int:
         with suppress(KeyError):
             return self.model.subwords.word_rows[self._word(key)]
         return -1
@@ -210,8 +207,7 @@ class PbosVectors(BaseVectors):  # type: ignore[misc]
     def shape(self) -> tuple[int, int]:
         """The number of training words and of dimensions; zeros if there is no model.
 
-        spaCy asks for it before `from_disk` loads the model of a saved pipeline, when the folder in its config may be
-        gone. `size` and everything that needs vectors raise an error if there is no model.
+        spaCy asks for it before `from_disk` loads the model of a saved pipeline, whose config may name a lost folder.
         """
         with suppress(PbosError):
             return len(self.model), self.model.dims
@@ -249,10 +245,6 @@ class PbosVectors(BaseVectors):  # type: ignore[misc]
         if vector is not None and vector.any():  # spaCy adds zeros when it merges tokens without vectors
             warn(f"the vector of {self._word(key)!r} was not set: pbos composes vectors from the spelling alone")
         return -1
-
-    def resize(self, shape: tuple[int, int], inplace: bool = False) -> list[tuple[int, int]]:
-        """Do nothing; spaCy calls this before `add`."""
-        return []
 
     def to_disk(self, path: str | PathLike[str], *, exclude: Iterable[str] = ()) -> None:
         """Save the model in the folder of the vocabulary; `attr` and `exact` are in the pipeline's config."""

@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
 
 from pbos.errors import InputError, MissingExtraError, ModelError
-from pbos.files.model_folder import Tensors
 from pbos.model import Model
 from pbos.training.train import train
 from pbos.words.arrays import FloatMatrix, unit_rows
@@ -143,18 +144,23 @@ class PbosEmbedding(nn.Module):  # type: ignore[misc]
         return Model(subwords.index, subwords.spelling, SubwordVectors.of(vectors), self._words, info=info)
 
     def get_extra_state(self) -> Tensor:
-        """Return everything but the vectors, as bytes; `state_dict` calls it."""
-        subwords = self.bagger.subwords
+        """Return everything but the vectors as bytes: a safetensors file; `state_dict` calls it."""
+        subwords, (content, offsets) = self.bagger.subwords, self._words
         config = {
             "subwords": len(subwords.index),
             "vectors": self.bag.num_embeddings,
             "dims": self.dims,
-            "words": self._words[1].size - 1,
+            "words": offsets.size - 1,
             "spelling": subwords.spelling.to_dict(),
             "info": self._info,
         }
-        tensors = dict(zip(("words.bytes", "words.offsets"), self._words, strict=True))
-        return pack({**subwords.index.tensors(), **tensors}, config)
+        tensors = {
+            **subwords.index.tensors(),
+            "words.bytes": content,
+            "words.offsets": offsets,
+            "config": np.frombuffer(json.dumps(config, ensure_ascii=False).encode(), np.uint8),
+        }
+        return torch.frombuffer(bytearray(save(tensors)), dtype=torch.uint8)
 
     def set_extra_state(self, state: Tensor) -> None:
         """Undo `get_extra_state`; `load_state_dict` calls it."""
@@ -183,20 +189,8 @@ class PbosEmbedding(nn.Module):  # type: ignore[misc]
 STATE = Path("the state dict")  # used in error messages
 
 
-def pack(tensors: Tensors, config: dict[str, Any]) -> Tensor:
-    """Return arrays and plain data as one tensor of bytes: a safetensors file."""
-    from safetensors.numpy import save
-
-    as_bytes = np.frombuffer(json.dumps(config, ensure_ascii=False).encode(), np.uint8)
-    plain = {name: np.ascontiguousarray(array) for name, array in {**tensors, "config": as_bytes}.items()}
-    return torch.frombuffer(bytearray(save(plain)), dtype=torch.uint8)
-
-
 def unpack(state: Tensor, vectors: FloatMatrix) -> Model:
-    """Undo `pack`: return a model with the content, checked, and with the given vectors."""
-    from safetensors import SafetensorError
-    from safetensors.numpy import load
-
+    """Return a model with these vectors, and with the rest from `get_extra_state`, which is checked."""
     try:
         tensors = load(state.cpu().numpy().tobytes())
         config = json.loads(tensors.pop("config").tobytes())
@@ -275,21 +269,13 @@ def matrix_of(model: Any) -> Tensor:
 
 
 def style_of(vocabulary: Iterable[str]) -> str:
-    """Return the mark that a vocabulary uses: "Ġ", "▁", "##", or "" for none.
-
-    >>> style_of(["[CLS]", "un", "##friend", "##ly"])
-    '##'
-    """
+    """Return the mark that a vocabulary uses: "Ġ", "▁", "##", or "" for none."""
     counts = Counter(mark for token in vocabulary for mark in MARKS if token.startswith(mark))
     return max(MARKS, key=lambda mark: counts[mark]) if counts else ""
 
 
 def is_word(token: str, style: str) -> bool:
-    """Return whether a token can be a whole word: it starts one, and is not a special token or punctuation.
-
-    >>> [is_word(token, "Ġ") for token in ("Ġhigh", "er", "<s>", "Ġ-")]
-    [True, False, False, False]
-    """
+    """Return whether a token can be a whole word: it starts one, and is not a special token or punctuation."""
     begins = token.startswith(style) if style in STARTS else not (style and token.startswith(style))
     letters = letters_of(token, style)
     return begins and bool(letters) and all(unicodedata.category(c)[0] in "LNM" for c in (letters[0], letters[-1]))
