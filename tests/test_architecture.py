@@ -76,7 +76,6 @@ def test_only_subwords_imports_the_lattice_kernels():
 
 LAZY = {  # imports inside of functions that go down: readers of Arrow columns, an extra; counting, to make a segmenter
     ("segmenter.py", "training/counting.py"),
-    ("corpus/sources.py", "adapters/arrow.py"),
     ("corpus/embed_files.py", "adapters/arrow.py"),
 }
 

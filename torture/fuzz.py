@@ -267,7 +267,7 @@ def read_table(name: str) -> Callable[[bytes], object]:
     """Return a function that reads the words of a table, and copies it."""
 
     def read(data: bytes) -> object:
-        from pbos.adapters.arrow import open_table, words_of_table, write_table
+        from pbos.tables.columns import open_table, words_of_table, write_table
 
         path = file_with(data, name)
         words = list(words_of_table(path, None))

@@ -18,8 +18,10 @@ from pyarrow import feather, parquet
 
 import pbos
 from pbos.adapters import arrow
-from pbos.adapters.arrow import Embedded, Embedder, confidence_arrow, embed_arrow, embed_table, words_of_table
+from pbos.adapters.arrow import Embedded, Embedder, confidence_arrow, embed_arrow, embed_table
 from pbos.errors import FormatError, InputError
+from pbos.tables import columns
+from pbos.tables.columns import words_of_table
 
 WORDS = ["unfriendliest", "naïvety", "covfefe", "state-of-the-art", "ЖЖЖ", "日本", "e\u0301te\u0301", "𝔘𝔫", "😀x"]
 KINDS = [pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int8(), pa.string())]
@@ -85,7 +87,7 @@ def test_threads_and_many_words(model):
 
 def test_the_vectors_are_not_copied():
     vectors = np.arange(6, dtype=np.float32).reshape(3, 2)
-    column = arrow.as_arrow(vectors, np.array([True, False, True]))
+    column = arrow.Distinct(["a", None, "b"], "null").to_arrow(vectors)
     assert column.to_pylist() == [[0, 1], None, [4, 5]]
     assert column.values.buffers()[1].address == vectors.ctypes.data
 
@@ -302,7 +304,7 @@ def folder(tmp_path, monkeypatch):
 @pytest.mark.parametrize("source", ["in.parquet", "in.feather"])
 @pytest.mark.parametrize("target", ["out.parquet", "out.arrow"])
 def test_tables_keep_their_columns(folder, monkeypatch, model, source, target):
-    monkeypatch.setattr(arrow, "ROWS", 2)  # so that there are several batches, with different dictionaries
+    monkeypatch.setattr(columns, "ROWS", 2)  # so that there are several batches, with different dictionaries
     write(TABLE, source)
     embed_table(model, source, target, column="word", missing="null")
     found = read(target)
@@ -316,7 +318,7 @@ def test_tables_keep_their_columns(folder, monkeypatch, model, source, target):
 
 
 def test_missing_words_of_tables(folder, monkeypatch, model):
-    monkeypatch.setattr(arrow, "ROWS", 2)
+    monkeypatch.setattr(columns, "ROWS", 2)
     words = ["higher", "lower", "x-ray", None, ""]
     write(pa.table({"word": words}), "in.parquet")
     place = r'in.parquet, column "word", row 4 is missing \(null\); drop such words, or use missing="zeros"'
@@ -339,7 +341,7 @@ def test_the_only_column_of_strings_needs_no_name(folder, model):
 
 
 def test_words_without_a_vector_are_reported(folder, monkeypatch, model):
-    monkeypatch.setattr(arrow, "ROWS", 2)
+    monkeypatch.setattr(columns, "ROWS", 2)
     words = ["higher", None, "Ж", "ЖЖ", "Ю", "", "lower", "Я", "Э", "ЮЮ", "ЯЯ"]
     write(pa.table({"word": words}), "in.parquet")
     done = embed_table(model, "in.parquet", "out.parquet", missing="zeros")

@@ -285,7 +285,7 @@ def test_reading_csv_starts_no_threads(tmp_path):
     (tmp_path / "words.csv").write_text("name,n\nfoo,1\n")
     code = """
 import os
-from pbos.adapters.arrow import open_table
+from pbos.tables.columns import open_table
 
 before = len(os.listdir("/proc/self/task"))
 with open_table("words.csv", "name") as table:

@@ -302,7 +302,7 @@ def test_a_table_whose_column_has_no_utf8_name(tmp_path):
     pa = pytest.importorskip("pyarrow")
     from pyarrow import parquet
 
-    from pbos.adapters.arrow import words_of_table
+    from pbos.tables.columns import words_of_table
 
     path = tmp_path / "x.parquet"
     parquet.write_table(pa.table({"wörd": ["high"]}), path, store_schema=False)

@@ -2,34 +2,20 @@
 
 from __future__ import annotations
 
-import csv
 import itertools
 import uuid
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
+from functools import lru_cache
 from os import PathLike
-from threading import Lock
-from typing import Any, BinaryIO, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from pbos.errors import FormatError, InputError, MissingExtraError, warn
-from pbos.files.atomic import write_whole
-from pbos.files.paths import (
-    ARROW,
-    MAX_LINE,
-    PARQUET,
-    decoded_lines,
-    everywhere,
-    lines_between,
-    open_bytes,
-    open_file,
-    separator_of,
-    suffix_of,
-)
+from pbos.errors import InputError, MissingExtraError
+from pbos.files.paths import everywhere
 from pbos.jobs.progress import progress as progress_bar
 from pbos.model import Model, load
 from pbos.settings import MISSING, check_choice
@@ -37,16 +23,13 @@ from pbos.words.arrays import FloatMatrix
 
 try:
     import pyarrow as pa
-    from pyarrow import parquet
+
+    from pbos.tables.columns import Table, is_string, open_table, word_column, write_table
 except ImportError:
     raise MissingExtraError("working with Arrow columns", "arrow") from None
 
-ROWS = 1 << 15  # rows of a file to embed at a time, so that memory does not depend on the number of rows
-MAX_SHOWN = 8  # columns in a message
 EXAMPLES = 5  # words without a known subword that are named
-USUAL_NAMES = ("word", "words", "token", "tokens", "term", "text", "name")  # of the only column of a CSV file
 BoolArray = npt.NDArray[np.bool_]
-Values = npt.NDArray[np.float32]
 MissingInColumn = Literal["error", "zeros", "null"]
 
 
@@ -55,7 +38,7 @@ def embed_arrow(
 ) -> Any:
     """Return the vectors of a column of words as an Arrow column of fixed-size lists of float32.
 
-    They are those of `model.embed`. Each distinct word is embedded once. A chunked array keeps its chunks.
+    Each distinct word is embedded once. A chunked array keeps its chunks.
 
     Args:
         model: The model.
@@ -69,7 +52,8 @@ def embed_arrow(
     >>> vectors.type, vectors.is_null().to_pylist()
     (FixedSizeListType(fixed_size_list<item: float>[160]), [False, True])
     """
-    return for_words(words, missing, lambda some: model.embed(some, missing="zeros", threads=threads, exact=exact))
+    distinct = Distinct(words, missing)
+    return distinct.to_arrow(model.embed(distinct.words, missing="zeros", threads=threads, exact=exact))
 
 
 def confidence_arrow(
@@ -77,61 +61,25 @@ def confidence_arrow(
 ) -> Any:
     """Return the confidence of a column of words as an Arrow column of float32; see `Model.confidence`.
 
-    Args:
-        model: The model.
-        words: As for `embed_arrow`, as is `threads`.
-        missing: What to do with missing words (null or empty): "error", "zeros" for a confidence of 0, or "null".
-        threads: The number of threads.
+    The arguments are those of `embed_arrow`. With `missing="zeros"`, the confidence of a missing word is 0.
     """
-    return for_words(words, missing, lambda some: model.confidence(some, missing="zeros", threads=threads))
-
-
-def for_words(words: Any, missing: str, compute: Callable[[list[str]], Values]) -> Any:
-    """Return an Arrow column of what a function returns for words, with the chunks of the column of words."""
-    column = as_column(words)
-    distinct = Distinct(column, missing, "word")
-    result = as_arrow(distinct.spread(compute(distinct.words)), distinct.valid)
-    if not isinstance(column, pa.ChunkedArray):
-        return result
-    ends = np.cumsum([0, *map(len, column.chunks)]).tolist()
-    return pa.chunked_array([result[start:end] for start, end in itertools.pairwise(ends)], result.type)
-
-
-def as_column(words: Any) -> Any:
-    """Return words as an Arrow array or chunked array of strings, or of a dictionary of strings."""
-    if isinstance(words, (str, bytes, pa.Table, pa.RecordBatch)) or hasattr(words, "columns"):
-        raise InputError(f'expected a column of words, got {type(words).__name__}; choose one, as in table["word"]')
-    if not isinstance(words, (pa.Array, pa.ChunkedArray)):
-        try:
-            words = words.to_arrow() if hasattr(words, "to_arrow") else pa.array(words, from_pandas=True)
-        except (pa.ArrowException, TypeError, UnicodeEncodeError) as error:  # the last one for lone surrogates
-            raise InputError(f"expected a column of words, got {type(words).__name__} ({error})") from None
-    if not is_string(words.type) and not pa.types.is_null(words.type):
-        raise InputError(f"expected a column of strings, got {words.type}; cast it to strings first")
-    return words
-
-
-def is_string(kind: Any) -> bool:
-    """Return whether an Arrow type is one of strings, or of a dictionary of strings."""
-    return str(plain_type(kind)) in ("string", "large_string", "string_view")
-
-
-def plain_type(kind: Any) -> Any:
-    """Return the type of the values of a dictionary, or any other type as it is."""
-    return kind.value_type if pa.types.is_dictionary(kind) else kind
+    distinct = Distinct(words, missing)
+    return distinct.to_arrow(model.confidence(distinct.words, missing="zeros", threads=threads))
 
 
 class Distinct:
-    """The distinct words of a column, or all if few are repeated; errors name place and row.
+    """The distinct words of a column, or all its words if few repeat.
+
+    Errors name a place and the number of a row there, counted from `first`.
 
     Attributes:
-        words: The words, with None for a missing one.
+        words: The words, with None or "" for a missing one.
         present: Which rows of the column have a word.
-        valid: Which rows of a result are not null; None for all.
     """
 
-    def __init__(self, column: Any, missing: str, place: str, first_row: int = 0) -> None:
+    def __init__(self, words: Any, missing: str, place: str = "word", first: int = 0) -> None:
         check_choice("missing", missing, (*MISSING, "null"))
+        self._column = column = as_column(words)
         try:
             column.validate(full=True)  # a damaged one could make pyarrow read outside of the data
         except pa.ArrowInvalid as error:
@@ -143,69 +91,59 @@ class Distinct:
             encoded = encoded.combine_chunks()
         used = encoded.indices.dictionary_encode("encode")  # a column may use only a few entries of a large dictionary
         repeated = 2 * len(used.dictionary) <= len(column)  # otherwise copying rows costs more than it saves
-        words = encoded.dictionary.cast(pa.large_string()).take(used.dictionary) if repeated else column
-        self.words: list[Any] = words.to_pylist()
+        distinct = encoded.dictionary.cast(pa.large_string()).take(used.dictionary) if repeated else column
+        self.words: list[Any] = distinct.to_pylist()
+        self._missing = missing
         self._rows = used.indices.to_numpy() if repeated else None
         self.present: BoolArray = self.spread(np.fromiter(map(bool, self.words), np.bool_, len(self.words)))
-        self.valid = self.present if missing == "null" else None
         if missing == "error" and not self.present.all():
             row = int(self.present.argmin())
             what = "is missing (null)" if column[row].as_py() is None else "is an empty string"
             use = 'drop such words, or use missing="zeros" or missing="null"'
-            raise InputError(f"{place} {first_row + row} {what}; {use}")
+            raise InputError(f"{place} {first + row} {what}; {use}")
 
     def spread(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Return the value of each row of the column, from that of each word."""
+        """Return the value of each row of the column, from the value of each word."""
         return values if self._rows is None else values.take(self._rows, axis=0)
 
+    def to_arrow(self, values: npt.NDArray[np.float32]) -> Any:
+        """Return what each row gets, from the number or the vector of each word, in chunks like the column's."""
+        rows = self.spread(values)
+        null = ~self.present & (self._missing == "null")
+        if rows.ndim == 1:
+            array = pa.array(rows, mask=null)
+        else:
+            array = pa.FixedSizeListArray.from_arrays(rows.reshape(-1), rows.shape[1], mask=pa.array(null))
+        if not isinstance(self._column, pa.ChunkedArray):
+            return array
+        ends = np.cumsum([0, *map(len, self._column.chunks)]).tolist()
+        return pa.chunked_array([array[start:end] for start, end in itertools.pairwise(ends)], array.type)
 
-def as_arrow(values: Values, valid: BoolArray | None = None) -> Any:
-    """Return numbers, or a matrix as fixed-size lists, as an Arrow array without a copy; null where not `valid`."""
-    mask = None if valid is None or valid.all() else ~valid
-    if values.ndim == 1:
-        return pa.array(values, mask=mask)
-    numbers = pa.array(values.reshape(-1))
-    return pa.FixedSizeListArray.from_arrays(numbers, values.shape[1], mask=None if mask is None else pa.array(mask))
+
+def as_column(words: Any) -> Any:
+    """Return words as an Arrow array or chunked array of strings, or of a dictionary of strings."""
+    kind = type(words).__name__
+    if isinstance(words, (str, bytes)) or hasattr(words, "columns"):
+        raise InputError(f'expected a column of words, got {kind}; choose one, as in table["word"]')
+    if not isinstance(words, (pa.Array, pa.ChunkedArray)):
+        try:
+            words = words.to_arrow() if hasattr(words, "to_arrow") else pa.array(words, from_pandas=True)
+        except (pa.ArrowException, TypeError, UnicodeEncodeError) as error:  # the last one for lone surrogates
+            raise InputError(f"expected a column of words, got {kind} ({error})") from None
+    if not is_string(words.type) and not pa.types.is_null(words.type):
+        raise InputError(f"expected a column of strings, got {words.type}; cast it to strings first")
+    return words
 
 
 class Embedded(NamedTuple):
-    """What was embedded.
+    """What was embedded."""
 
-    Attributes:
-        parts: The number of files written now.
-        kept: The number of files that were there already.
-        words: The number of words embedded now.
-        uncovered: How many of these have no known subword, so that their vectors are zero.
-        examples: Some of them.
-        missing: How many words embedded now are missing.
-    """
-
-    parts: int
-    kept: int
-    words: int
-    uncovered: int
-    examples: list[str]
-    missing: int = 0
-
-
-class Table(NamedTuple):
-    """An open file of words, or a part of it.
-
-    Attributes:
-        schema: Its columns.
-        batches: Its rows, `ROWS` at a time.
-        column: The column of words.
-        place: What comes before the number of a row in errors.
-        groups: The rows of each row group of the whole file; None if it is not Parquet.
-        first: The number of the first row, from 1.
-    """
-
-    schema: Any
-    batches: Iterator[Any]
-    column: str
-    place: str
-    groups: list[int] | None = None
-    first: int = 1
+    parts: int  # files written now
+    kept: int  # files that were there already
+    words: int  # words embedded now
+    uncovered: int  # words without any known subword, whose vectors are zero
+    examples: list[str]  # some of these
+    missing: int = 0  # null or empty words
 
 
 @dataclass(frozen=True)
@@ -241,23 +179,19 @@ class Embedder:
     _job: str = field(default_factory=lambda: uuid.uuid4().hex, repr=False)
 
     def __post_init__(self) -> None:
-        check_choice("missing", self.missing, (*MISSING, "null"))
         if not isinstance(self.model, Model) and self.model is not None:
             object.__setattr__(self, "model", everywhere(self.model))  # other processes work in other folders
 
     def loaded(self) -> Model:
         """Return the model, loaded once in each process."""
-        if isinstance(self.model, Model):
-            return self.model
-        with LOADING:
-            return load_once(None if self.model is None else str(self.model), self._job)
+        return self.model if isinstance(self.model, Model) else load_once(cast(str | None, self.model), self._job)
 
     def __call__(self, data: Any) -> Any:
         """Return a table or a record batch with the new columns, or yield many."""
         if not isinstance(data, (pa.Table, pa.RecordBatch)):
             return self._batches(data)
-        added, *_ = self.embed(data.column(word_column("the table", data.schema, self.column)), "word")
-        return type(data).from_arrays([*data.columns, *added], schema=self.schema(data.schema))
+        columns, *_ = self.embed(data.column(word_column("the table", data.schema, self.column)))
+        return type(data).from_arrays([*data.columns, *columns], schema=self.schema(data.schema))
 
     def _batches(self, batches: Iterable[Any]) -> Iterator[Any]:
         for batch in map(self, batches):
@@ -273,17 +207,17 @@ class Embedder:
             schema = schema if name is None else schema.append(pa.field(name, kind))
         return schema
 
-    def embed(self, words: Any, place: str, first: int = 0) -> tuple[list[Any], FloatMatrix, BoolArray]:
-        """Return the new columns for a column of words, the vectors as a matrix, and which words are present.
+    def embed(self, words: Any, place: str = "word", first: int = 0) -> tuple[list[Any], Distinct, FloatMatrix]:
+        """Return the new columns for a column of words, its distinct words, and the vectors of these.
 
         An error about a missing word gives its place and its number, which is counted from `first`.
         """
         model, distinct = self.loaded(), Distinct(words, self.missing, place, first)
         vectors = model.embed(distinct.words, missing="zeros", threads=self.threads, exact=self.exact)
-        added = [distinct.spread(vectors)]
+        columns = [distinct.to_arrow(vectors)]
         if self.confidence_column is not None:
-            added.append(distinct.spread(model.confidence(distinct.words, missing="zeros", threads=self.threads)))
-        return [as_arrow(values, distinct.valid) for values in added], added[0], distinct.present
+            columns.append(distinct.to_arrow(model.confidence(distinct.words, missing="zeros", threads=self.threads)))
+        return columns, distinct, vectors
 
     def copy(self, table: Table, target: str | PathLike[str], progress: bool | None = False) -> Embedded:
         """Write the rows of an open table with the new columns; the file appears only when it is complete."""
@@ -296,18 +230,16 @@ class Embedder:
         ):
             for batch in table.batches:
                 words = batch.column(table.column)
-                columns, vectors, present = self.embed(words, table.place, table.first + done)
+                columns, distinct, vectors = self.embed(words, table.place, table.first + done)
                 write([*batch.columns, *columns])
-                zeros = np.flatnonzero(present & ~vectors.any(axis=1))
+                covered = np.any(vectors, axis=1)
+                zeros = np.flatnonzero(distinct.present & ~distinct.spread(covered))
                 examples += words.take(zeros[: EXAMPLES - len(examples)]).to_pylist()
                 uncovered += len(zeros)
-                missing += len(words) - int(present.sum())
+                missing += len(words) - int(distinct.present.sum())
                 done += len(words)
                 go(len(words), note=f"{done:,} words")
         return Embedded(1, 0, done, uncovered, examples, missing)
-
-
-LOADING = Lock()
 
 
 @lru_cache(maxsize=2)
@@ -321,13 +253,9 @@ def embed_table(
     source: str | PathLike[str] | Table,
     target: str | PathLike[str],
     *,
-    column: str | None = None,
-    vector_column: str = "vector",
-    confidence_column: str | None = None,
-    missing: MissingInColumn = "error",
     threads: int | None = None,
-    exact: bool = False,
     progress: bool | None = None,
+    **options: Any,
 ) -> Embedded:
     """Copy a table and add a column of vectors, or two; the file appears only when it is complete.
 
@@ -335,159 +263,14 @@ def embed_table(
         model: The model.
         source: The file: .parquet, .pq, .arrow, .feather, .ipc, .csv or .tsv (possibly compressed); or an open one.
         target: The new file, of any of these kinds except for the last two.
-        column: The column of words; None for the only column of strings, or "word" in CSV, where all are strings.
-        vector_column: The name of the new column.
-        confidence_column: The name of another new column, of the confidence of each word; None for no such column.
-        missing: What to do with missing words (null or empty): "error", "zeros" for zero vectors, or "null".
         threads: The number of threads; None for one per core.
-        exact: Return the given vectors of training words, as in `model.embed`.
         progress: Whether to show a progress bar; None for "if stderr is a terminal".
+        **options: `column`, `vector_column`, `confidence_column`, `missing` and `exact`, as for `Embedder`. In CSV, all
+            columns are strings, so the column of words is "word" unless it is given.
 
     Returns:
         How many words there were, how many without a known subword, and how many missing.
     """
-    embedder = Embedder(model, column, vector_column, confidence_column, missing, exact, threads)
-    with nullcontext(source) if isinstance(source, Table) else open_table(source, column) as table:
+    embedder = Embedder(model, threads=threads, **options)
+    with nullcontext(source) if isinstance(source, Table) else open_table(source, embedder.column) as table:
         return embedder.copy(table, target, progress)
-
-
-def words_of_table(path: str | PathLike[str], column: str | None) -> Iterator[str]:
-    """Yield the words of a file; an empty string for each missing word."""
-    with open_table(path, column) as table:
-        for batch in table.batches:
-            yield from (word or "" for word in batch.column(table.column).to_pylist())
-
-
-def word_column(place: str | PathLike[str], schema: Any, column: str | None, hint: str = "") -> str:
-    """Return the name of the column of words: the given one, or the only one with strings."""
-    found = [field.name for field in schema if is_string(field.type) and column in (None, field.name)]
-    if column is not None:  # it may have no word at all
-        found += [field.name for field in schema if str(field.type) == "null" and field.name == column]
-    if len(found) != 1 or schema.names.count(found[0]) != 1:
-        named = "" if column is None else f' named "{column}"'
-        columns = [f"{field.name} ({field.type})" for field in schema]
-        some = ", ".join(columns[:MAX_SHOWN] + ["..."] * (len(columns) > MAX_SHOWN)) + hint
-        raise InputError(f"{place} has {len(found)} columns of strings{named}; choose one of its columns: {some}")
-    return str(found[0])
-
-
-@contextmanager
-def open_table(path: str | PathLike[str], column: str | None = None, groups: range | None = None) -> Iterator[Table]:
-    """Open a Parquet, Arrow, CSV or TSV file, or some row groups of a Parquet file."""
-    separator = separator_of(path)
-    try:
-        with open_file(path) if separator is None else open_bytes(path) as stream:
-            hint, sizes, first = "", None, 1
-            if separator is not None:
-                schema, batches = read_csv(path, stream, separator, headed=column is not None)
-                if column is None and len(schema) > 1:  # the first line may not be the names of columns
-                    column, hint = "word", ', name it "word", or name a plain list of words .txt'
-            elif suffix_of(path) in PARQUET:
-                file = parquet.ParquetFile(stream)
-                sizes = [file.metadata.row_group(at).num_rows for at in range(file.num_row_groups)]
-                groups = range(len(sizes)) if groups is None else groups
-                first += sum(sizes[: groups.start])
-                batches = map(validated, file.iter_batches(batch_size=ROWS, row_groups=groups))
-                schema = file.schema_arrow
-            else:
-                reader = pa.ipc.open_file(stream)
-                whole = map(validated, map(reader.get_batch, range(reader.num_record_batches)))
-                batches = (batch.slice(at, ROWS) for batch in whole for at in range(0, batch.num_rows, ROWS))
-                schema = reader.schema
-            column = word_column(path, schema, column, hint)
-            yield Table(schema, batches, column, f'{path}, column "{column}", row', sizes, first)
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # also names of columns can be damaged
-        if isinstance(error, OSError) and error.errno is not None:  # the disk, not the content
-            raise
-        reason = str(error).splitlines()[0].rstrip(".")
-        raise FormatError(f"{path} is damaged, or not the kind of table its name says ({reason})") from None
-
-
-def read_csv(path: str | PathLike[str], stream: BinaryIO, separator: str, headed: bool) -> tuple[Any, Iterator[Any]]:
-    """Return the schema and the rows of CSV or TSV; all columns are strings.
-
-    The first line has the names of columns. A single column that nobody has named (not `headed`) is a plain list of
-    words, unless its first line is a usual name.
-
-    As in files of counts, quotes have no special meaning in TSV, and words such as null and NaN are words. Python's
-    reader is used because a thread of pyarrow's one ends the process if an error is raised before the end of the file.
-    """
-    csv.field_size_limit(MAX_LINE)  # by default 128 KiB
-    lines = decoded_lines(lines_between(stream), f"{path}, line")
-    quoting = csv.QUOTE_NONE if separator == "\t" else csv.QUOTE_MINIMAL
-    options: dict[str, Any] = {"delimiter": separator, "quoting": quoting, "strict": True}
-    rows = csv_rows(path, csv.reader(lines, **options))
-    names = next(rows, None)
-    if names is None:
-        raise FormatError(f"{path} is empty; expected a line with the names of columns")
-    if len(names) == 1 and not headed and names[0].strip().lower() not in USUAL_NAMES:
-        if separator == "," and (";" in names[0] or "\t" in names[0]):
-            raise FormatError(f"{path}: the first line has no comma; separate columns by commas, or name a list .txt")
-        names, rows = ["word"], itertools.chain([names], rows)
-    schema = pa.schema([(name, pa.string()) for name in names])
-    cells = iter(lambda: list(itertools.chain.from_iterable(itertools.islice(rows, ROWS))), [])
-    columns = ([pa.array(some[at :: len(names)], pa.string()) for at in range(len(names))] for some in cells)
-    return schema, (pa.record_batch(some, schema=schema) for some in columns)
-
-
-def csv_rows(path: str | PathLike[str], reader: Any) -> Iterator[list[Any]]:
-    """Yield rows; if one has more or fewer columns than the first, all are None, with a warning at the end."""
-    width = bad = first = 0
-    while True:
-        line = reader.line_num + 1
-        try:
-            row = next(reader)
-        except StopIteration:
-            break
-        except csv.Error:
-            if reader.line_num > line:
-                raise FormatError(f"{path}, line {line}: a quote is not closed; close it, or write it twice") from None
-            if not width:
-                raise FormatError(f"{path}, line {line}: text follows a closing quote; write quotes twice") from None
-            row = [""] * (width + 1)
-        width = width or len(row)
-        if row and len(row) == width:
-            yield row
-        elif row:  # otherwise the line is blank
-            bad, first = bad + 1, first or line
-            yield [None] * width
-    if bad:
-        what = "row does" if bad == 1 else "rows do"
-        warn(f"{path}, line {first}: {bad:,} {what} not have {width} columns; the word is missing")
-
-
-def validated(batch: Any) -> Any:
-    """Return a batch of a file; raise ArrowInvalid if it is damaged, or pyarrow could read outside of its data."""
-    batch.validate(full=True)
-    for one, column in zip(batch.schema, batch.columns, strict=True):
-        if column.null_count and not one.nullable:
-            raise pa.ArrowInvalid(f"the column {one.name} has missing values, which its type forbids")
-    return batch
-
-
-def table_of_words(words: Iterable[str], column: str, place: str = "word") -> Table:
-    """Return words as a table of one column; errors name the place, and count the words from 1."""
-    words = iter(words)
-    some = iter(lambda: pa.array(itertools.islice(words, ROWS), pa.string()), pa.array([], pa.string()))
-    batches = (pa.record_batch([column_of_words], [column]) for column_of_words in some)
-    return Table(pa.schema({column: pa.string()}), batches, column, place)
-
-
-@contextmanager
-def write_table(path: str | PathLike[str], schema: Any, others: list[str]) -> Iterator[Callable[[list[Any]], None]]:
-    """Write a Parquet or Arrow file completely or not at all; yields a function of some rows' columns.
-
-    Args:
-        path: The file.
-        schema: The columns.
-        others: The names of those which may repeat values, so that Parquet may write them with a dictionary.
-    """
-    if suffix_of(path) not in PARQUET + ARROW:
-        raise InputError(f"{path} is not the name of a table; name it .parquet, .arrow or .feather")
-    is_parquet, written = suffix_of(path) in PARQUET, schema
-    if not is_parquet:  # each batch may have another dictionary, but an Arrow file has only one
-        written = pa.schema([field.with_type(plain_type(field.type)) for field in schema], schema.metadata)
-    with write_whole(path) as stream:
-        make = partial(parquet.ParquetWriter, use_dictionary=others) if is_parquet else pa.ipc.new_file
-        with make(stream, written) as writer:
-            yield lambda columns: writer.write_table(pa.table(columns, schema).cast(written))

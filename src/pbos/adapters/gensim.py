@@ -1,8 +1,7 @@
 """gensim: KeyedVectors with vectors for unseen words (extra `gensim`).
 
-`keyed_vectors` returns vectors for code written for gensim's `KeyedVectors`. The vocabulary (`key_to_index`,
-`index_to_key`, the results of `most_similar`) is the model's training words. Vectors of all other words are composed
-from their spelling on demand, as with gensim's `FastTextKeyedVectors`.
+The vocabulary (`key_to_index`, `index_to_key`, the results of `most_similar`) is the model's training words. Vectors of
+all other words are composed from their spelling on demand, as with gensim's `FastTextKeyedVectors`.
 
 >>> import pbos
 >>> kv = keyed_vectors(pbos.load())
@@ -15,6 +14,7 @@ from their spelling on demand, as with gensim's `FastTextKeyedVectors`.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -51,28 +51,22 @@ class PbosKeyedVectors(KeyedVectors):  # type: ignore[misc]
     them.
     """
 
-    vectors: Vectors  # (n_words, dims)
     norms: Vectors | None
 
     def __init__(self, model: Model, *, exact: bool = False) -> None:
         super().__init__(model.dims)
-        del self.vectors  # see __getattr__
-        if exact:
-            model.embed([], exact=True)  # raises InputError if the model does not have the given vectors
+        del self.vectors  # gensim's empty matrix, which hides the property below
+        model.embed([], exact=exact)  # raises InputError if the model does not have the given vectors
         self.model = model
         self.exact = exact
         self.index_to_key = list(model.words)
         self.key_to_index = {word: row for row, word in enumerate(model.words)}
         self.next_index = len(model.words)
 
-    def __getattr__(self, name: str) -> Any:
-        """Compose the vectors of the vocabulary on first use."""
-        if name != "vectors" or "model" not in self.__dict__:
-            return super().__getattribute__(name)  # raises AttributeError
-        self.vectors = self.model.embed(self.model.words, exact=self.exact)
-        return self.vectors
-
-    # -- one key, many keys --------------------------------------------------------------------------------------------
+    @cached_property
+    def vectors(self) -> Vectors:
+        """The vectors of the vocabulary, (n_words, dims), composed on first use."""
+        return self.model.embed(self.model.words, exact=self.exact)
 
     def __contains__(self, key: Any) -> bool:
         return self.has_index_for(key) or self._composed(key) is not None
@@ -125,8 +119,6 @@ class PbosKeyedVectors(KeyedVectors):  # type: ignore[misc]
             return None
         return vector if vector.any() else None
 
-    # -- methods in which gensim uses rows of the vocabulary only ------------------------------------------------------
-
     def distances(self, word_or_vector: Any, other_words: Iterable[Any] = ()) -> Vectors:
         """Return the cosine distances of a word or vector to other words, or to the whole vocabulary."""
         is_key = isinstance(word_or_vector, (str, int, np.integer))
@@ -154,8 +146,6 @@ class PbosKeyedVectors(KeyedVectors):  # type: ignore[misc]
         super().add_vectors(keys, weights, extras, replace)
         self.norms = None  # gensim (4.4) would keep the old ones
 
-    # -- evaluation ----------------------------------------------------------------------------------------------------
-
     def evaluate_word_pairs(
         self,
         pairs: Any,
@@ -165,14 +155,12 @@ class PbosKeyedVectors(KeyedVectors):  # type: ignore[misc]
         case_insensitive: bool = True,
         dummy4unknown: bool = False,
     ) -> Any:
-        """Correlate similarities with human judgments, as gensim does, with vectors for unseen words.
+        """Correlate similarities with human judgments as gensim does, but compose unseen words.
 
-        Words beyond the first `restrict_vocab` are composed. If `case_insensitive`, an unseen word is composed as
-        written or in lower case, whichever has the higher coverage.
+        Words beyond the first `restrict_vocab` are composed too.
         """
         with open_text(pairs, encoding=encoding) as lines:
-            rows = [line.split(delimiter) for line in lines if not line.startswith("#")]
-        words = [word for row in rows if len(row) == 3 for word in row[:2]]
+            words = [word for line in lines for word in line.split(delimiter)[:2]]
         known = self._with_unseen(words, restrict_vocab, case_insensitive)
         return known.evaluate_word_pairs(pairs, delimiter, encoding, len(known), case_insensitive, dummy4unknown)
 
@@ -184,7 +172,7 @@ class PbosKeyedVectors(KeyedVectors):  # type: ignore[misc]
         dummy4unknown: bool = False,
         similarity_function: str = "most_similar",
     ) -> Any:
-        """Solve analogies, as gensim does, with vectors for unseen words.
+        """Solve analogies as gensim does, but compose unseen words.
 
         The answers are among the first `restrict_vocab` words and the unseen words of the file.
         """
@@ -194,19 +182,14 @@ class PbosKeyedVectors(KeyedVectors):  # type: ignore[misc]
         known = self._with_unseen(words, restrict_vocab, case_insensitive)
         return known.evaluate_word_analogies(analogies, len(known), case_insensitive, dummy4unknown)
 
-    def _with_unseen(self, words: Iterable[str], restrict_vocab: int | None, case_insensitive: bool) -> Any:
+    def _with_unseen(self, words: list[str], restrict_vocab: int | None, case_insensitive: bool) -> Any:
         """Return plain KeyedVectors of the first words of the vocabulary, followed by the unseen ones of `words`."""
         key = str.upper if case_insensitive else str
-        result = KeyedVectors(self.vector_size)
         kept = self.index_to_key[:restrict_vocab]
+        result = KeyedVectors(self.vector_size)
         result.add_vectors(kept, self.vectors[: len(kept)])
-        known, unseen = {key(word) for word in kept}, {}
-        for word in words:
-            spellings = {word, word.lower()} if case_insensitive else {word}
-            spellings = {spelling for spelling in spellings if spelling in self}
-            if spellings and key(word) not in known:
-                known.add(key(word))
-                unseen[word] = max(sorted(spellings), key=self.model.coverage)
+        seen = {key(word) for word in kept}
+        unseen = {key(word): word for word in words if key(word) not in seen and word in self}
         if unseen:
-            result.add_vectors(list(unseen), self[unseen.values()])
+            result.add_vectors(list(unseen.values()), self[unseen.values()])
         return result

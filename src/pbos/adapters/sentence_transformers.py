@@ -1,11 +1,6 @@
 """sentence-transformers (extra `sentence-transformers`): a module that turns texts into vectors.
 
-With it, a pbos model can be used by everything that takes a sentence transformer: LangChain, Haystack, vector stores.
-
->>> from sentence_transformers import SentenceTransformer
->>> model = SentenceTransformer(modules=[PbosSentences()])      # the English model that comes with pbos
->>> model.encode(["the unfriendliest of kings", "a zoomable map"]).shape
-(2, 160)
+With it, everything that takes a sentence transformer can use a pbos model: LangChain, Haystack, vector stores.
 """
 
 from __future__ import annotations

@@ -1,11 +1,4 @@
-"""scikit-learn: transformers from words and texts to vectors (extra `sklearn`).
-
->>> texts = ["the unfriendliest of kings", "a zoomable map", ""]
->>> PbosVectorizer().fit_transform(texts).shape      # the English model that comes with pbos
-(3, 160)
->>> WordEmbedder().fit_transform(["unfriendliest", "zoomable"]).shape
-(2, 160)
-"""
+"""scikit-learn: transformers from words and texts to vectors (extra `sklearn`)."""
 
 from __future__ import annotations
 
@@ -14,18 +7,19 @@ import os
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any
 
 import numpy as np
 
 from pbos.errors import InputError, MissingExtraError, share
+from pbos.jobs.threads import blocks
 from pbos.model import Model, load
 from pbos.settings import MISSING, Missing, check_choice
 from pbos.tables.counts import WordCounts
 from pbos.words.arrays import FloatMatrix, principal_components
-from pbos.words.text import MissingWord, as_words
+from pbos.words.text import MissingWord, Translation, as_words, separates
 
 try:
     from scipy.sparse import csr_matrix
@@ -50,10 +44,10 @@ class ModelTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     def _get_model(self) -> Model:
         if isinstance(self.model, Model):
             return self.model
-        if getattr(self, "_loaded", (None, None))[0] != (self.model,):
-            self._loaded = (self.model,), load(self.model)
-        model: Model = self._loaded[1]
-        return model
+        loaded: dict[Any, Model] = self.__dict__.setdefault("_loaded", {})
+        if self.model not in loaded:
+            loaded[self.model] = load(self.model)
+        return loaded[self.model]
 
     def _embed(self, words: Iterable[str], missing: Missing = "error") -> FloatMatrix:
         """Return the vectors of words, zeros for those with too little confidence."""
@@ -117,8 +111,7 @@ class WordEmbedder(ModelTransformer):
     def transform(self, X: Any) -> FloatMatrix:
         """Return the vectors of words, float32 (n_words, dims).
 
-        Args:
-            X: A list, an array, a pandas, Polars or Arrow column; or a table with one column.
+        X is a list, an array, a pandas, Polars or Arrow column, or a table with one column.
         """
         return self._embed(strings_of(X, "word", self.missing), self.missing)
 
@@ -193,9 +186,7 @@ class PbosVectorizer(ModelTransformer):
     def fit(self, X: Any, y: Any = None) -> PbosVectorizer:
         """Learn the frequencies of words and, if requested, the first principal component.
 
-        Args:
-            X: Texts: a list, an array, a pandas, Polars or Arrow column; or a table with one column.
-            y: Not used.
+        X has texts: a list, an array, a pandas, Polars or Arrow column, or a table with one column.
         """
         check_choice("weighting", self.weighting, ("mean", "sif"))
         if not self.a > 0:
@@ -204,20 +195,15 @@ class PbosVectorizer(ModelTransformer):
         self._embed([])  # checks the model and min_confidence
         if not texts and (self.remove_component or (self.weighting == "sif" and self.counts is None)):
             raise InputError("there are no texts to learn frequencies or the component from; pass texts to fit")
-        counts = self._count(texts)
+        if self.counts is None:
+            counts: Mapping[str, float] = Counter(chain.from_iterable(self._words_of(texts)))
+        else:
+            given = WordCounts.of(self.counts)
+            counts = dict(given.normalized("lower") if self.lowercase else given)
         total = sum(counts.values())
         self.word_probs_ = {word: count / total for word, count in counts.items()}
-        self.component_ = None
-        if self.remove_component:
-            self.component_ = principal_components(self._averages(texts), 1)[:, 0]
+        self.component_ = principal_components(self._averages(texts), 1)[:, 0] if self.remove_component else None
         return self
-
-    def _count(self, texts: list[str]) -> dict[str, float]:
-        """Return the counts of words: those given, or those in texts."""
-        if self.counts is None:
-            return dict(Counter(chain.from_iterable(self._words_of(texts))))
-        given = WordCounts.of(self.counts)
-        return dict(given.normalized("lower") if self.lowercase else given)
 
     def transform(self, X: Any) -> FloatMatrix:
         """Return the vectors of texts, float32 (n_texts, dims)."""
@@ -237,9 +223,8 @@ class PbosVectorizer(ModelTransformer):
 
     def _averages(self, texts: list[str]) -> FloatMatrix:
         """Average the weighted vectors of each text's words."""
-        vectors = np.zeros((len(texts), self._n_features_out), np.float32)
-        for first in range(0, len(texts), TEXTS):
-            part = slice(first, first + TEXTS)
+        vectors = np.empty((len(texts), self._n_features_out), np.float32)
+        for part in blocks(len(texts), TEXTS):
             vectors[part] = self._average(list(self._words_of(texts[part])))
         return vectors
 
@@ -272,17 +257,13 @@ def strings_of(X: Any, what: str, missing: str) -> list[str]:
         raise InputError(f'{error}, or use missing="zeros"') from None
 
 
-class WordCharacters(dict[int, str]):
-    """A table for str.translate that replaces all but letters, digits, marks and joiners of any script with spaces."""
-
-    def __missing__(self, code: int) -> str:
-        category = unicodedata.category(chr(code))
-        blank = category[0] in "PSZ" or category == "Cc"
-        self[code] = " " if blank and chr(code) not in APOSTROPHES else chr(code)
-        return self[code]
+def blank_unless_word(character: str) -> str:
+    """Return a space for all but letters, digits, marks and joiners of any script, and apostrophes."""
+    blank = separates(character) or unicodedata.category(character) == "Cc"
+    return " " if blank and character not in APOSTROPHES else character
 
 
-WORD_CHARACTERS = WordCharacters()
+WORD_CHARACTERS = Translation(blank_unless_word)
 
 
 def words_of(text: str) -> list[str]:

@@ -27,10 +27,11 @@ from pbos.settings import check_choice
 from pbos.words.arrays import FloatMatrix
 
 try:
+    import srsly
     from spacy import util
     from spacy.attrs import IDS
     from spacy.language import Language
-    from spacy.strings import StringStore, get_string_id
+    from spacy.strings import StringStore
     from spacy.vectors import BaseVectors
     from spacy.vocab import Vocab
     from thinc.api import get_current_ops
@@ -73,12 +74,9 @@ def add_vectors(nlp: Language, model: Source = None, *, attr: str = "ORTH", exac
 
 def trained_with_vectors(nlp: Language) -> list[str]:
     """Return the names of the components of a pipeline that were trained with its vectors."""
-    models = {name: component.model for name, component in nlp.pipeline if hasattr(component, "model")}
-    return [
-        name
-        for name, model in models.items()
-        if any(layer.name == "static_vectors" and layer.has_param("W") for layer in model.walk())
-    ]
+    models = [(name, component.model) for name, component in nlp.pipeline if hasattr(component, "model")]
+    layers = [(name, layer) for name, model in models for layer in model.walk() if layer.name == "static_vectors"]
+    return list(dict.fromkeys(name for name, layer in layers if layer.has_param("W")))
 
 
 @util.registry.vectors(NAME)  # type: ignore[untyped-decorator]
@@ -107,7 +105,7 @@ class PbosVectors(BaseVectors):  # type: ignore[misc]
 
     mode = "pbos"  # spaCy's own vectors have "default" or "floret"
     key2row: dict[int, int] = {}  # noqa: RUF012  # spaCy looks into it for every new word
-    is_full = True  # nothing can be added
+    is_full = False  # so that spaCy does not make room before it adds a vector
 
     def __init__(
         self, model: Source = None, *, strings: Any = None, name: str = "pbos", attr: str = "ORTH", exact: bool = False
@@ -115,28 +113,17 @@ class PbosVectors(BaseVectors):  # type: ignore[misc]
         check_choice("attr", attr.upper(), ATTRIBUTES)
         self.name, self.attr, self.exact = name, IDS[attr.upper()], exact
         self._source = model
-        self._model: Model | None = None
-        self._other_stores: tuple[Any, ...] = ()
-        self.strings = StringStore() if strings is None else strings
+        self._stores: tuple[Any, ...] = (StringStore() if strings is None else strings,)
         self.to_ops(get_current_ops())
 
-    @property
+    @cached_property
     def model(self) -> Model:
         """The model; a path is loaded on first use."""
-        if self._model is None:
-            try:
-                self._use(self._source if isinstance(self._source, Model) else load(self._source))
-            except ModelError as error:
-                advice = "set model in [nlp.vectors] to a model folder; spaCy does not replace ${variables} there"
-                raise ModelError(f"{error}; {advice}") from None
-            assert self._model is not None
-        return self._model
-
-    def _use(self, model: Model) -> None:
-        if self.exact:
-            model.embed([], exact=True)  # raises InputError if the model does not have the given vectors
-        self._model = model
-        self.__dict__.pop("_rows", None)
+        try:
+            return self._source if isinstance(self._source, Model) else load(self._source)
+        except ModelError as error:
+            advice = "set model in [nlp.vectors] to a model folder; spaCy does not replace ${variables} there"
+            raise ModelError(f"{error}; {advice}") from None
 
     def embed(self, words: list[str]) -> FloatMatrix:
         """Return the vectors of words, float32 (n_words, dims); zeros for empty ones and those without a vector."""
@@ -152,7 +139,7 @@ class PbosVectors(BaseVectors):  # type: ignore[misc]
     def __contains__(self, key: Key) -> bool:
         """Return whether a word has a vector."""
         with suppress(KeyError):
-            return bool(self.embed([self._word(key)]).any())
+            return self[key] is not None
         return False
 
     def get_batch(self, keys: Iterable[Key]) -> Any:
@@ -171,10 +158,11 @@ class PbosVectors(BaseVectors):  # type: ignore[misc]
         vectors = np.asarray(self._ops.to_numpy(queries), np.float32)
         zeros = [(word, 0.0) for word in words[:n]]  # a zero vector has cosine 0 with all words
         found = [near or zeros for near in self.model.neighbors(vectors, n, exact=self.exact)]
-        keys = np.array([[self.strings.add(word) for word, _ in near] for near in found], np.uint64).reshape(-1, n)
-        rows = np.array([[self._rows[key] for key in some] for some in keys.tolist()], np.int32).reshape(-1, n)
-        cosines = np.array([[cosine for _, cosine in near] for near in found], np.float32).reshape(-1, n)
-        return tuple(map(self._ops.asarray, (keys, rows, np.clip(cosines.round(4), -1, 1))))
+        nearest = [word for near in found for word, _ in near]
+        keys = np.array([self.strings.add(word) for word in nearest], np.uint64)
+        rows = np.array([self.model.subwords.word_rows[word] for word in nearest], np.int32)
+        scores = np.array([cosine for near in found for _, cosine in near], np.float32).round(4).clip(-1, 1)
+        return tuple(self._ops.asarray(array.reshape(-1, n)) for array in (keys, rows, scores))
 
     @property
     def strings(self) -> Any:
@@ -183,8 +171,8 @@ class PbosVectors(BaseVectors):  # type: ignore[misc]
 
     @strings.setter
     def strings(self, store: Any) -> None:
-        # When a vocabulary is unpickled, it passes a store that it then replaces by another one.
-        self._stores = (store, *self._other_stores)
+        # Earlier stores stay: while a vocabulary is unpickled, it passes one that it then drops.
+        self._stores = (store, *self._stores)
 
     def _word(self, key: Key) -> str:
         if isinstance(key, str):
@@ -196,7 +184,7 @@ class PbosVectors(BaseVectors):  # type: ignore[misc]
 
     def keys(self) -> list[int]:
         """Return the keys of the training words, in their order."""
-        return [get_string_id(word) for word in self.model.words]
+        return [self.strings.add(word) for word in self.model.words]
 
     def __iter__(self) -> Iterator[int]:
         return iter(self.keys())
@@ -205,22 +193,21 @@ class PbosVectors(BaseVectors):  # type: ignore[misc]
         """Return the row of a key (-1 if it is not a training word), or the key of a row; or of many, as an array."""
         if sum(given is not None for given in (key, keys, row, rows)) != 1:
             raise InputError("find needs one of key, keys, row and rows")
-        if key is not None or keys is not None:
-            found = [self._rows.get(get_string_id(one), -1) for one in ([key] if keys is None else as_list(keys))]
-            return found[0] if keys is None else self._ops.asarray(np.array(found, np.int32))
-        found = [get_string_id(self.model.words[one]) for one in ([row] if rows is None else as_list(rows))]
-        return found[0] if rows is None else self._ops.asarray(np.array(found, np.uint64))
-
-    @cached_property
-    def _rows(self) -> dict[int, int]:
-        return {key: row for row, key in enumerate(self.keys())}
+        if keys is not None:
+            return self._ops.asarray(np.array([self.find(key=one) for one in as_list(keys)], np.int32))
+        if rows is not None:
+            return self._ops.asarray(np.array([self.find(row=one) for one in as_list(rows)], np.uint64))
+        if row is not None:
+            return self.strings.add(self.model.words[row])
+        with suppress(KeyError):
+            return self.model.subwords.word_rows[self._word(key)]
+        return -1
 
     @property
     def shape(self) -> tuple[int, int]:
         """The number of training words and of dimensions; zeros if there is no model.
 
-        spaCy asks for it before `from_disk` loads the model of a saved pipeline, when the folder in its config may be
-        gone. `size` and everything that needs vectors raise an error if there is no model.
+        spaCy asks for it before `from_disk` loads the model of a saved pipeline, whose config may name a lost folder.
         """
         with suppress(PbosError):
             return len(self.model), self.model.dims
@@ -259,58 +246,45 @@ class PbosVectors(BaseVectors):  # type: ignore[misc]
             warn(f"the vector of {self._word(key)!r} was not set: pbos composes vectors from the spelling alone")
         return -1
 
-    def resize(self, shape: tuple[int, int], inplace: bool = False) -> list[tuple[int, int]]:
-        """Do nothing; spaCy calls this before `add`."""
-        return []
-
     def to_disk(self, path: str | PathLike[str], *, exclude: Iterable[str] = ()) -> None:
         """Save the model in the folder of the vocabulary; `attr` and `exact` are in the pipeline's config."""
         Path(path).mkdir(exist_ok=True)
-        self.model.save(Path(path) / FOLDER)
+        self.model.save(Path(path, FOLDER))
 
     def from_disk(self, path: str | PathLike[str], *, exclude: Iterable[str] = ()) -> "PbosVectors":
         """Load the model saved in a folder; there is none if spaCy copies components from a pipeline without pbos."""
-        if (Path(path) / FOLDER).is_dir():
-            self._use(load(Path(path) / FOLDER))
+        if Path(path, FOLDER).is_dir():
+            self.model = load(Path(path, FOLDER))
         return self
 
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
         """Return the model as bytes; `attr` and `exact` are in the pipeline's config."""
         with tempfile.TemporaryDirectory() as temporary:
             self.to_disk(temporary)
-            files = {name: (Path(temporary) / FOLDER / name).read_bytes() for name in (TENSORS, CONFIG, CARD)}
-        content: bytes = util.to_bytes({FOLDER: lambda: files}, exclude)
-        return content
+            files = {name: Path(temporary, FOLDER, name).read_bytes() for name in (TENSORS, CONFIG, CARD)}
+        return bytes(srsly.msgpack_dumps({FOLDER: files}))
 
     def from_bytes(self, data: bytes, *, exclude: Iterable[str] = ()) -> "PbosVectors":
         """Load the model from bytes, if they contain one."""
-
-        def use(files: dict[str, bytes]) -> None:
+        files = srsly.msgpack_loads(data).get(FOLDER)
+        if files is not None:
             with tempfile.TemporaryDirectory() as temporary:
                 for name in (TENSORS, CONFIG, CARD):
-                    (Path(temporary) / name).write_bytes(files[name])
-                self._use(copy.deepcopy(load(temporary)))  # the files are about to be deleted
-
-        util.from_bytes(data, {FOLDER: use}, exclude)
+                    Path(temporary, name).write_bytes(files[name])
+                self.model = copy.deepcopy(load(temporary))  # the files are about to be deleted
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return unpickled, (self._model or self._source, self.name, self.attr, self.exact, self._stores)
+        return PbosVectors, (), {name: value for name, value in vars(self).items() if name != "_ops"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
 
     def __eq__(self, other: object) -> bool:
         """Return whether all words have the same vectors; spaCy asks when it copies a component between pipelines."""
         if not isinstance(other, PbosVectors) or (self.attr, self.exact) != (other.attr, other.exact):
             return False
         return self.model is other.model or self.to_bytes() == other.to_bytes()
-
-    __hash__ = None  # type: ignore[assignment]
-
-
-def unpickled(model: Source, name: str, attr: int, exact: bool, stores: tuple[Any, ...]) -> PbosVectors:
-    """Make vectors from the content of a pickle; BaseVectors defines `__setstate__` for itself."""
-    vectors = PbosVectors(model, strings=stores[0], name=name, exact=exact)
-    vectors.attr, vectors._other_stores = attr, stores
-    return vectors
 
 
 def as_list(values: Any) -> list[Any]:

@@ -10,22 +10,21 @@ import json
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from functools import cache
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
 
 from pbos.errors import InputError, MissingExtraError, ModelError
-from pbos.files.model_folder import Tensors
 from pbos.model import Model
-from pbos.settings import Spelling
 from pbos.training.train import train
-from pbos.words.arrays import unit_rows
-from pbos.words.index import SubwordIndex
+from pbos.words.arrays import FloatMatrix, unit_rows
 from pbos.words.layout import check_tensors, read_spelling
 from pbos.words.subwords import Subwords
-from pbos.words.text import PackedStrings, as_words, pack_strings
+from pbos.words.text import as_words, pack_strings
 from pbos.words.vectors import SubwordVectors
 
 try:
@@ -67,9 +66,9 @@ class Bagger:
     def __call__(self, words: Words) -> Bags:
         """Return the bags of words, or of sentences that are lists of words."""
         lengths = None
-        if not hasattr(words, "tolist") and not isinstance(words, str) and isinstance(words, Iterable):
+        if isinstance(words, Iterable) and not isinstance(words, str) and not hasattr(words, "tolist"):
             words = list(words)
-            if words and not isinstance(words[0], str) and isinstance(words[0], Iterable):
+            if words and isinstance(words[0], Iterable) and not isinstance(words[0], str):
                 sentences = [as_words(sentence) for sentence in words]
                 lengths = torch.tensor([len(sentence) for sentence in sentences])
                 words = [word for sentence in sentences for word in sentence]
@@ -107,12 +106,16 @@ class PbosEmbedding(nn.Module):  # type: ignore[misc]
                 `Adagrad` and `SGD`.
         """
         super().__init__()
-        self.bagger = Bagger(model.subwords)
-        self._words, self._info = pack_strings(model.words), model.info
+        self._take(model)
         vectors = torch.from_numpy(np.array(model.subword_vectors.to_float32()))
         self.bag = nn.EmbeddingBag.from_pretrained(
             vectors, freeze=not trainable, mode="sum", sparse=sparse, include_last_offset=True
         )
+
+    def _take(self, model: Model) -> None:
+        """Take all of a model but its vectors."""
+        self.bagger = Bagger(model.subwords)
+        self._words, self._info = pack_strings(model.words), model.info
 
     @property
     def dims(self) -> int:
@@ -141,23 +144,27 @@ class PbosEmbedding(nn.Module):  # type: ignore[misc]
         return Model(subwords.index, subwords.spelling, SubwordVectors.of(vectors), self._words, info=info)
 
     def get_extra_state(self) -> Tensor:
-        """Return everything but the vectors, as bytes; `state_dict` calls it."""
-        subwords = self.bagger.subwords
+        """Return everything but the vectors as bytes: a safetensors file; `state_dict` calls it."""
+        subwords, (content, offsets) = self.bagger.subwords, self._words
         config = {
             "subwords": len(subwords.index),
             "vectors": self.bag.num_embeddings,
             "dims": self.dims,
-            "words": self._words[1].size - 1,
+            "words": offsets.size - 1,
             "spelling": subwords.spelling.to_dict(),
             "info": self._info,
         }
-        tensors = dict(zip(("words.bytes", "words.offsets"), self._words, strict=True))
-        return pack({**subwords.index.tensors(), **tensors}, config)
+        tensors = {
+            **subwords.index.tensors(),
+            "words.bytes": content,
+            "words.offsets": offsets,
+            "config": np.frombuffer(json.dumps(config, ensure_ascii=False).encode(), np.uint8),
+        }
+        return torch.frombuffer(bytearray(save(tensors)), dtype=torch.uint8)
 
     def set_extra_state(self, state: Tensor) -> None:
         """Undo `get_extra_state`; `load_state_dict` calls it."""
-        index, spelling, self._words, self._info = unpack(state, self.bag.weight.shape)
-        self.bagger = Bagger(Subwords(index, spelling, packed_words=self._words))
+        self._take(unpack(state, np.broadcast_to(np.float32(0), self.bag.weight.shape)))
 
     @classmethod
     def from_state(
@@ -175,52 +182,37 @@ class PbosEmbedding(nn.Module):  # type: ignore[misc]
             weight, rest = state[f"{prefix}bag.weight"], state[f"{prefix}_extra_state"]
         except KeyError as error:
             raise InputError(f"the state dict has no {error}; its names are: {', '.join(state)}") from None
-        index, spelling, words, info = unpack(rest, weight.shape)
-        vectors = SubwordVectors(weight.detach().float().cpu().numpy().copy())
-        made = cls(Model(index, spelling, vectors, words, info=info), trainable=trainable, sparse=sparse)
-        return made.to(weight.dtype)  # type: ignore[no-any-return]
-
-    def extra_repr(self) -> str:
-        """Return the text about the module that PyTorch prints."""
-        return f"{self._words[1].size - 1:,} words, trainable={self.bag.weight.requires_grad}"
+        model = unpack(rest, weight.detach().float().cpu().numpy().copy())
+        return cls(model, trainable=trainable, sparse=sparse).to(weight.dtype)  # type: ignore[no-any-return]
 
 
 STATE = Path("the state dict")  # used in error messages
 
 
-def pack(tensors: Tensors, config: dict[str, Any]) -> Tensor:
-    """Return arrays and plain data as one tensor of bytes: a safetensors file."""
-    from safetensors.numpy import save
-
-    as_bytes = np.frombuffer(json.dumps(config, ensure_ascii=False).encode(), np.uint8)
-    plain = {name: np.ascontiguousarray(array) for name, array in {**tensors, "config": as_bytes}.items()}
-    return torch.frombuffer(bytearray(save(plain)), dtype=torch.uint8)
-
-
-def unpack(state: Tensor, shape: tuple[int, ...]) -> tuple[SubwordIndex, Spelling, PackedStrings, dict[str, Any]]:
-    """Undo `pack` and check the content; return the index, the spelling, the words and the info."""
-    from safetensors import SafetensorError
-    from safetensors.numpy import load
-
+def unpack(state: Tensor, vectors: FloatMatrix) -> Model:
+    """Return a model with these vectors, and with the rest from `get_extra_state`, which is checked."""
     try:
         tensors = load(state.cpu().numpy().tobytes())
         config = json.loads(tensors.pop("config").tobytes())
-        if [config["vectors"], config["dims"]] != list(shape):
+        if (config["vectors"], config["dims"]) != vectors.shape:
             raise InputError(
-                f"{STATE} has {config['vectors']} x {config['dims']} subword vectors, this module {shape[0]} x "
-                f"{shape[1]}; make a new module with PbosEmbedding.from_state"
+                f"{STATE} has {config['vectors']} x {config['dims']} subword vectors, this module {vectors.shape[0]} x "
+                f"{vectors.shape[1]}; make a new module with PbosEmbedding.from_state"
             )
-        check_tensors(STATE, {**tensors, "subword_vectors": np.broadcast_to(np.float32(0), shape)}, config)
-        index, spelling = SubwordIndex.of_tensors(tensors), read_spelling(STATE, config)
+        tensors["subword_vectors"] = vectors
+        check_tensors(STATE, tensors, config)
+        return Model.of_tensors(tensors, read_spelling(STATE, config), config["info"])
     except (SafetensorError, AttributeError, KeyError, TypeError, json.JSONDecodeError, RecursionError) as error:
         raise ModelError(f"{STATE} is not a complete pbos model ({error}); get a fresh copy of it") from None
-    return index, spelling, (tensors["words.bytes"], tensors["words.offsets"]), config["info"]
 
 
 # -- new tokens of a language model ------------------------------------------------------------------------------------
 
 STARTS = ("Ġ", "▁")  # marks at the start of a word: byte-level BPE, SentencePiece
 MARKS = (*STARTS, "##")  # the last one, of WordPiece, is inside a word
+PRINTABLE = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]  # byte-level BPE writes them as they are
+OTHERS = [byte for byte in range(256) if byte not in PRINTABLE]  # and these from U+0100 on
+BYTE_OF = dict(zip(map(chr, [*PRINTABLE, *range(256, 256 + len(OTHERS))]), [*PRINTABLE, *OTHERS], strict=True))
 
 
 def init_embeddings(
@@ -277,21 +269,13 @@ def matrix_of(model: Any) -> Tensor:
 
 
 def style_of(vocabulary: Iterable[str]) -> str:
-    """Return the mark that a vocabulary uses: "Ġ", "▁", "##", or "" for none.
-
-    >>> style_of(["[CLS]", "un", "##friend", "##ly"])
-    '##'
-    """
+    """Return the mark that a vocabulary uses: "Ġ", "▁", "##", or "" for none."""
     counts = Counter(mark for token in vocabulary for mark in MARKS if token.startswith(mark))
     return max(MARKS, key=lambda mark: counts[mark]) if counts else ""
 
 
 def is_word(token: str, style: str) -> bool:
-    """Return whether a token can be a whole word: it starts one, and is not a special token or punctuation.
-
-    >>> [is_word(token, "Ġ") for token in ("Ġhigh", "er", "<s>", "Ġ-")]
-    [True, False, False, False]
-    """
+    """Return whether a token can be a whole word: it starts one, and is not a special token or punctuation."""
     begins = token.startswith(style) if style in STARTS else not (style and token.startswith(style))
     letters = letters_of(token, style)
     return begins and bool(letters) and all(unicodedata.category(c)[0] in "LNM" for c in (letters[0], letters[-1]))
@@ -304,21 +288,6 @@ def letters_of(token: str, style: str) -> str:
     ('café', 'ly')
     """
     if style == "Ġ":
-        token = decoded(token)
+        with suppress(KeyError, UnicodeDecodeError):  # otherwise it was added by hand
+            token = bytes(BYTE_OF[character] for character in token).decode()
     return token.removeprefix(style).strip() or token
-
-
-def decoded(token: str) -> str:
-    """Return the text of a token of byte-level BPE, in which characters stand for bytes; other tokens unchanged."""
-    try:
-        return bytes(byte_of_character()[character] for character in token).decode()
-    except (KeyError, UnicodeDecodeError):
-        return token
-
-
-@cache
-def byte_of_character() -> dict[str, int]:
-    """Return the byte of each character of byte-level BPE: printable bytes are themselves, others 256 and up."""
-    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    others = [byte for byte in range(256) if byte not in printable]
-    return {chr(byte): byte for byte in printable} | {chr(256 + place): byte for place, byte in enumerate(others)}

@@ -39,7 +39,7 @@ def words_from(
             raise InputError(f"argument {words.index('') + 1}: the word is empty; remove it")
         yield from words
     elif file is not None and is_table(file):
-        from pbos.adapters.arrow import words_of_table
+        from pbos.tables.columns import words_of_table
 
         yield from handle_missing(words_of_table(file, column), f"{file}, row", missing)
     else:

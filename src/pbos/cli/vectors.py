@@ -120,7 +120,8 @@ def embed(
             note(f"{done.kept} of {done.kept + done.parts} parts were there already")
     else:
         loaded = _load(model, vectors)
-        from pbos.adapters.arrow import embed_table, table_of_words
+        from pbos.adapters.arrow import embed_table
+        from pbos.tables.columns import table_of_words
 
         table: Any = input
         if words or input is None or not is_table(input):

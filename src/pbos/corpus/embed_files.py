@@ -39,7 +39,8 @@ from pbos.jobs.threads import in_threads
 from pbos.model import Model, resolve_model
 
 if TYPE_CHECKING:
-    from pbos.adapters.arrow import Embedded, Embedder, MissingInColumn, Table
+    from pbos.adapters.arrow import Embedded, Embedder, MissingInColumn
+    from pbos.tables.columns import Table
 
 ROWS = 1 << 20  # of Parquet in a part, except that row groups are not cut
 BYTES = 8 << 20  # of text in a part
@@ -94,7 +95,7 @@ def embed_files(
             "tcp://10.0.0.1:8786"; "local" for processes on this machine; or Dask's client.
         progress: Whether to show a progress bar; None for "if stderr is a terminal".
     """
-    from pbos.adapters.arrow import EXAMPLES, Embedded, Embedder, as_column
+    from pbos.adapters.arrow import EXAMPLES, Embedded, Embedder
 
     named = [sources] if isinstance(sources, (str, PathLike)) else sources
     folder, files = everywhere(target), [everywhere(path) for path in files_of(named)]
@@ -108,7 +109,7 @@ def embed_files(
     }
     with saved(model, folder) as path:
         embedder = Embedder(path, **options)
-        embedder.embed(as_column([]), "word")  # raises an error if the model lacks what is asked of it
+        embedder.embed([])  # raises an error if the model lacks what is asked of it
         job = {
             "pbos": __version__,
             "model": digest_of(folder_of(resolve_model(path))),
@@ -258,7 +259,7 @@ def cuts_of(sizes: list[int], most: int) -> list[int]:
 @contextmanager
 def open_part(part: Part, column: str | None) -> Iterator[Table]:
     """Open a part as a table."""
-    from pbos.adapters.arrow import open_table, table_of_words
+    from pbos.tables.columns import open_table, table_of_words
 
     if is_table(part.path):
         groups = None if part.end is None else range(part.first, part.end)

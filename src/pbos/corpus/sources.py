@@ -136,7 +136,7 @@ def write_text(chunks: Iterable[bytes], target: Path) -> str:
 def chunks_of_file(path: str, column: str | None) -> Iterator[bytes]:
     """Yield the text of a file."""
     if is_table(path):
-        from pbos.adapters.arrow import words_of_table  # here, because it is an extra
+        from pbos.tables.columns import words_of_table  # here, because it is an extra
 
         yield from map(line_of, words_of_table(path, column))
     else:

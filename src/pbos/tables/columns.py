@@ -1,0 +1,192 @@
+"""Files with a column of words: Parquet, Arrow, CSV and TSV (extra `arrow`)."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from os import PathLike
+from typing import Any, BinaryIO, NamedTuple
+
+from pbos.errors import FormatError, InputError, MissingExtraError, warn
+from pbos.files.atomic import write_whole
+from pbos.files.paths import (
+    ARROW,
+    MAX_LINE,
+    PARQUET,
+    decoded_lines,
+    lines_between,
+    open_bytes,
+    open_file,
+    separator_of,
+    suffix_of,
+)
+
+try:
+    import pyarrow as pa
+    from pyarrow import parquet
+except ImportError:
+    raise MissingExtraError("a table of Parquet, Arrow or CSV", "arrow") from None
+
+ROWS = 1 << 15  # rows of a file to read at a time, so that memory does not depend on the number of rows
+MAX_SHOWN = 8  # columns in a message
+USUAL_NAMES = ("word", "words", "token", "tokens", "term", "text", "name")  # of the only column of a CSV file
+
+
+class Table(NamedTuple):
+    """An open file of words, or a part of it."""
+
+    schema: Any
+    batches: Iterator[Any]  # up to `ROWS` rows each
+    column: str  # the column of words
+    place: str  # comes before the number of a row in errors
+    groups: list[int] | None = None  # the rows of each row group of a whole Parquet file
+    first: int = 1  # the number of the first row
+
+
+def words_of_table(path: str | PathLike[str], column: str | None) -> Iterator[str]:
+    """Yield the words of a file; an empty string for each missing word."""
+    with open_table(path, column) as table:
+        for batch in table.batches:
+            yield from (word or "" for word in batch.column(table.column).to_pylist())
+
+
+def word_column(place: str | PathLike[str], schema: Any, column: str | None, hint: str = "") -> str:
+    """Return the name of the column of words: the given one, or the only one with strings."""
+    found = [field.name for field in schema if is_string(field.type) and column in (None, field.name)]
+    if column is not None:  # it may have no word at all
+        found += [field.name for field in schema if str(field.type) == "null" and field.name == column]
+    if len(found) != 1 or schema.names.count(found[0]) != 1:
+        named = "" if column is None else f' named "{column}"'
+        columns = [f"{field.name} ({field.type})" for field in schema]
+        some = ", ".join(columns[:MAX_SHOWN] + ["..."] * (len(columns) > MAX_SHOWN)) + hint
+        raise InputError(f"{place} has {len(found)} columns of strings{named}; choose one of its columns: {some}")
+    return str(found[0])
+
+
+@contextmanager
+def open_table(path: str | PathLike[str], column: str | None = None, groups: range | None = None) -> Iterator[Table]:
+    """Open a Parquet, Arrow, CSV or TSV file, or some row groups of a Parquet file."""
+    separator = separator_of(path)
+    try:
+        with open_file(path) if separator is None else open_bytes(path) as stream:
+            hint, sizes, first = "", None, 1
+            if separator is not None:
+                schema, batches = read_csv(path, stream, separator, headed=column is not None)
+                if column is None and len(schema) > 1:  # the first line may not be the names of columns
+                    column, hint = "word", ', name it "word", or name a plain list of words .txt'
+            elif suffix_of(path) in PARQUET:
+                file = parquet.ParquetFile(stream)
+                sizes = [file.metadata.row_group(at).num_rows for at in range(file.num_row_groups)]
+                groups = range(len(sizes)) if groups is None else groups
+                first += sum(sizes[: groups.start])
+                batches = map(validated, file.iter_batches(batch_size=ROWS, row_groups=groups))
+                schema = file.schema_arrow
+            else:
+                reader = pa.ipc.open_file(stream)
+                whole = map(validated, map(reader.get_batch, range(reader.num_record_batches)))
+                batches = (batch.slice(at, ROWS) for batch in whole for at in range(0, batch.num_rows, ROWS))
+                schema = reader.schema
+            column = word_column(path, schema, column, hint)
+            yield Table(schema, batches, column, f'{path}, column "{column}", row', sizes, first)
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # also names of columns can be damaged
+        if isinstance(error, OSError) and error.errno is not None:  # the disk, not the content
+            raise
+        reason = str(error).splitlines()[0].rstrip(".")
+        raise FormatError(f"{path} is damaged, or not the kind of table its name says ({reason})") from None
+
+
+def read_csv(path: str | PathLike[str], stream: BinaryIO, separator: str, headed: bool) -> tuple[Any, Iterator[Any]]:
+    """Return the schema and the rows of CSV or TSV; all columns are strings.
+
+    The first line has the names of columns. A single column that nobody has named (not `headed`) is a plain list of
+    words, unless its first line is a usual name.
+
+    As in files of counts, quotes have no special meaning in TSV, and words such as null and NaN are words. Python's
+    reader is used because a thread of pyarrow's one ends the process if an error is raised before the end of the file.
+    """
+    csv.field_size_limit(MAX_LINE)  # by default 128 KiB
+    lines = decoded_lines(lines_between(stream), f"{path}, line")
+    quoting: Any = csv.QUOTE_NONE if separator == "\t" else csv.QUOTE_MINIMAL
+    rows = csv_rows(path, csv.reader(lines, delimiter=separator, quoting=quoting, strict=True))
+    names = next(rows, None)
+    if names is None:
+        raise FormatError(f"{path} is empty; expected a line with the names of columns")
+    if len(names) == 1 and not headed and names[0].strip().lower() not in USUAL_NAMES:
+        if separator == "," and (";" in names[0] or "\t" in names[0]):
+            raise FormatError(f"{path}: the first line has no comma; separate columns by commas, or name a list .txt")
+        names, rows = ["word"], itertools.chain([names], rows)
+    schema = pa.schema([(name, pa.string()) for name in names])
+    parts = iter(lambda: list(itertools.islice(rows, ROWS)), [])
+    return schema, (pa.record_batch(list(zip(*part, strict=True)), schema=schema) for part in parts)
+
+
+def csv_rows(path: str | PathLike[str], reader: Any) -> Iterator[list[Any]]:
+    """Yield rows; if one has more or fewer columns than the first, all are None, with a warning at the end."""
+    width = bad = first = 0
+    while True:
+        line = reader.line_num + 1
+        try:
+            row = next(reader, None)
+        except csv.Error:
+            if reader.line_num > line:
+                raise FormatError(f"{path}, line {line}: a quote is not closed; close it, or write it twice") from None
+            if not width:
+                raise FormatError(f"{path}, line {line}: text follows a closing quote; write quotes twice") from None
+            row = [""] * (width + 1)
+        if row is None:
+            break
+        width = width or len(row)
+        if row and len(row) == width:
+            yield row
+        elif row:  # otherwise the line is blank
+            bad, first = bad + 1, first or line
+            yield [None] * width
+    if bad:
+        what = "row does" if bad == 1 else "rows do"
+        warn(f"{path}, line {first}: {bad:,} {what} not have {width} columns; the word is missing")
+
+
+def validated(batch: Any) -> Any:
+    """Return a batch of a file; raise ArrowInvalid if it is damaged, or pyarrow could read outside of its data."""
+    batch.validate(full=True)
+    for one, column in zip(batch.schema, batch.columns, strict=True):
+        if column.null_count and not one.nullable:
+            raise pa.ArrowInvalid(f"the column {one.name} has missing values, which its type forbids")
+    return batch
+
+
+def table_of_words(words: Iterable[str], column: str, place: str = "word") -> Table:
+    """Return words as a table of one column; errors name the place, and count the words from 1."""
+    words, schema = iter(words), pa.schema({column: pa.string()})
+    parts = iter(lambda: list(itertools.islice(words, ROWS)), [])
+    return Table(schema, (pa.record_batch([part], schema=schema) for part in parts), column, place)
+
+
+@contextmanager
+def write_table(path: str | PathLike[str], schema: Any, repeating: list[str]) -> Iterator[Callable[[list[Any]], None]]:
+    """Write a Parquet or Arrow file completely or not at all; yields a function that writes the columns of some rows.
+
+    Parquet may encode the columns `repeating`, in which values may repeat, with a dictionary.
+    """
+    if suffix_of(path) not in PARQUET + ARROW:
+        raise InputError(f"{path} is not the name of a table; name it .parquet, .arrow or .feather")
+    is_parquet, written = suffix_of(path) in PARQUET, schema
+    if not is_parquet:  # each batch may have another dictionary, but an Arrow file has only one
+        written = pa.schema([field.with_type(plain_type(field.type)) for field in schema], schema.metadata)
+    with write_whole(path) as stream:
+        make = partial(parquet.ParquetWriter, use_dictionary=repeating) if is_parquet else pa.ipc.new_file
+        with make(stream, written) as writer:
+            yield lambda columns: writer.write_table(pa.table(columns, schema).cast(written))
+
+
+def is_string(kind: Any) -> bool:
+    """Return whether an Arrow type is one of strings, or of a dictionary of strings."""
+    return str(plain_type(kind)) in ("string", "large_string", "string_view")
+
+
+def plain_type(kind: Any) -> Any:
+    """Return the type of the values of a dictionary, or any other type as it is."""
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
