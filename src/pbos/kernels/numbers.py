@@ -93,24 +93,14 @@ def parse_number(data, at):
     negative = data[at] == MINUS
     if negative or data[at] == PLUS:
         at += 1
-    mantissa = 0
-    exponent = 0
-    digits = 0
-    while is_digit(data[at]):
-        if mantissa < MAX_MANTISSA:
-            mantissa = mantissa * 10 + (int(data[at]) - ZERO)
-        else:
-            exponent += 1
-        digits += 1
-        at += 1
+    start = at
+    mantissa, exponent, at = parse_digits(data, at, 0)
+    digits = at - start
     if data[at] == POINT:
-        at += 1
-        while is_digit(data[at]):
-            if mantissa < MAX_MANTISSA:
-                mantissa = mantissa * 10 + (int(data[at]) - ZERO)
-                exponent -= 1
-            digits += 1
-            at += 1
+        start = at + 1
+        mantissa, dropped, at = parse_digits(data, start, mantissa)
+        digits += at - start
+        exponent -= at - start - dropped
     if digits == 0:
         return 0.0, -1
     if data[at] == SMALL_E or data[at] == LARGE_E:
@@ -130,6 +120,19 @@ def parse_number(data, at):
     if value >= TOO_LARGE:
         return 0.0, -1
     return (-value if negative else value), at
+
+
+@kernel
+def parse_digits(data, at, mantissa):
+    """Append digits to a mantissa; return it, how many digits it has no room for, and the position after them."""
+    dropped = 0
+    while is_digit(data[at]):
+        if mantissa < MAX_MANTISSA:
+            mantissa = mantissa * 10 + (int(data[at]) - ZERO)
+        else:
+            dropped += 1
+        at += 1
+    return mantissa, dropped, at
 
 
 @kernel

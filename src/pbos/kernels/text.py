@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pbos.kernels import grown, kernel
+from pbos.kernels import grown, kernel, mixed
 
 # Words of a text ------------------------------------------------------------------------------------------------------
 
@@ -119,14 +119,6 @@ def find_words(codes, kinds):
 # Words and their contexts: counting, adding counts up, mutual information --------------------------------------------
 
 MOST = np.uint32(0xFFFFFFFF)
-
-
-@kernel
-def mixed(number):
-    """Return 64 bits that look random, the same for the same number (the finalizer of SplitMix64)."""
-    number = (number ^ (number >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    number = (number ^ (number >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return number ^ (number >> np.uint64(31))
 
 
 @kernel
