@@ -123,11 +123,3 @@ def grown(array, size):
     for at in range(array.size):
         larger[at] = array[at]
     return larger
-
-
-@part
-def mixed(number):
-    """Return 64 bits that look random, the same for the same uint64 (the finalizer of SplitMix64)."""
-    number = (number ^ (number >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    number = (number ^ (number >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return number ^ (number >> np.uint64(31))

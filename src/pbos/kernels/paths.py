@@ -6,7 +6,7 @@ the number of letters (code points that are not marks) before each position.
 
 import numpy as np
 
-from pbos.kernels import grown, kernel, mixed, part
+from pbos.kernels import grown, kernel, part
 from pbos.kernels.lattice import (
     BIG,
     PLAIN_TOTAL,
@@ -58,14 +58,14 @@ def count_letters(codes, offsets, first, last, marks):
 
 
 @part
-def best_paths(starts, span_probs, letters, n, ways, scores, rests, steps):
+def best_paths(starts, span_probs, letters, letter_keys, n, ways, scores, rests, steps):
     """Find the n most probable paths; return whether there was room for all ways that this takes.
 
     `rests` and `steps` are space for the spans: the way that each goes on with, and the logarithm of its probability,
     -inf if it has no more ways. Way 0 is the end of the word, way `length - i` the best one from position i.
     Among equals, the longer first span comes first. Paths that cut between the same letters differ only in how they
-    treat boundary marks; just the best of them counts. Cuts are compared by their keys, the XOR of a random number for
-    each letter.
+    treat boundary marks; just the best of them counts. Cuts are compared by the XOR of `letter_keys`, which has a
+    random 63-bit number for each letter.
 
     Every span goes on with the best way from its end, then with the second best, and so on. The next way from a
     position is the best of what its spans go on with. Ways are only found when they are needed: after the pass that
@@ -119,7 +119,7 @@ def best_paths(starts, span_probs, letters, n, ways, scores, rests, steps):
             rest, end = rests[chosen], i + 1 + chosen - starts[i]
             key = ways[rest, KEY]
             if letters[end] > letters[i]:
-                key ^= np.int64(mixed(np.uint64(letters[i])) >> np.uint64(1))
+                key ^= letter_keys[letters[i]]
             slot = (key ^ i) & (room - 1)
             same = table[slot]
             while same != NONE and (ways[same, KEY] != key or ways[same, PLACE] != i):
@@ -211,7 +211,7 @@ def write_path(ways, way, cuts, letters):
 
 
 @kernel
-def segmentations(nodes, unseen_char_prob, codes, offsets, marks, n, uniforms):
+def segmentations(nodes, unseen_char_prob, codes, offsets, marks, letter_keys, n, uniforms):
     """Return n segmentations of each word: word_indptr, probabilities, cuts.
 
     Those of word w are `word_indptr[w]:word_indptr[w + 1]`. The cuts of each ascend from 0 to the number of letters.
@@ -242,7 +242,7 @@ def segmentations(nodes, unseen_char_prob, codes, offsets, marks, n, uniforms):
                 write_backward(word_starts, span_probs, backward, exponents)
             else:
                 wanted = min(n, 1 << min(letters[length] - 1, 32))  # all there are
-                while not best_paths(word_starts, span_probs, letters, wanted, ways, scores, rests, steps):
+                while not best_paths(word_starts, span_probs, letters, letter_keys, wanted, ways, scores, rests, steps):
                     room *= 4
                     ways, scores = np.empty((room, 5), np.int64), np.empty(room, np.float64)
             total = log_total(word_starts, span_probs, values)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pbos.kernels import grown, kernel, mixed
+from pbos.kernels import grown, kernel, part
 
 # Words of a text ------------------------------------------------------------------------------------------------------
 
@@ -119,6 +119,14 @@ def find_words(codes, kinds):
 # Words and their contexts: counting, adding counts up, mutual information --------------------------------------------
 
 MOST = np.uint32(0xFFFFFFFF)
+
+
+@part
+def mixed(number):
+    """Return 64 bits that look random, the same for the same uint64 (the finalizer of SplitMix64)."""
+    number = (number ^ (number >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    number = (number ^ (number >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return number ^ (number >> np.uint64(31))
 
 
 @kernel

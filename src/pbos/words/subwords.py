@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable
 from functools import cached_property
@@ -30,7 +31,7 @@ from pbos.kernels.trie import Nodes
 from pbos.kernels.vectors import compose, embed_words, write_evidence, write_squares
 from pbos.settings import Spelling
 from pbos.words.arrays import FloatMatrix
-from pbos.words.index import SubwordIndex, unpack_rows
+from pbos.words.index import SubwordIndex, row_numbers
 from pbos.words.readonly import ReadOnlyDict, ReadOnlyList
 from pbos.words.text import LEFT, RIGHT, Codes, PackedStrings, encode, mark, normalize, unpack_strings
 from pbos.words.variants import Alphabet, Reader, capitalized_words
@@ -99,26 +100,14 @@ class Subwords:
         lengths: npt.NDArray[np.float32] | None = None,
         packed_words: PackedStrings | None = None,
     ) -> None:
-        """Keep what is given.
-
-        Args:
-            index: The known subwords.
-            spelling: How a word becomes subwords and weights.
-            lengths: The lengths of the subword vectors, if there are any.
-            packed_words: The training words, if they are known.
-        """
+        """Use an index, a spelling, the lengths of the subword vectors, and the training words, if these are known."""
         self.index, self.spelling = index, spelling
         self._lengths, self._packed_words = lengths, packed_words
         kind = WEIGHTINGS[spelling.weighting]
         self._weighing = spelling.unseen_char_prob, kind, spelling.start_weight, spelling.end_weight
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return unpickle_subwords, (
-            self.index,
-            self.spelling,
-            self._lengths,
-            self._packed_words,
-        )  # without the unpacked index
+    def __reduce__(self) -> tuple[Any, ...]:  # without the unpacked index
+        return unpickle_subwords, (self.index, self.spelling, self._lengths, self._packed_words)
 
     @cached_property
     def _nodes(self) -> Nodes:
@@ -236,10 +225,7 @@ class Subwords:
         threads: int | None = None,
         embedded: FloatMatrix | None = None,
     ) -> npt.NDArray[np.float32]:
-        """Return the confidence of words: 1 for training words, 0 without subwords.
-
-        Their vectors are written into `embedded`, if it is given.
-        """
+        """Return the confidence of words: 1 for training words, 0 without subwords; write vectors into `embedded`."""
         known, form = self.word_rows, self.spelling.normalization
         found = np.empty(len(words), np.float32)
 
@@ -320,9 +306,9 @@ class Subwords:
         else:
             check_size(n, codes.codes.size, MOST_DRAWS)
             uniforms = random.random(n * codes.codes.size)
-        marks = self.spelling.boundaries, self.spelling.inner_boundaries
-        found: tuple[Any, Any, Any] = segmentations(self._nodes, self._weighing[0], *codes, marks, n_paths, uniforms)
-        return as_segmentations(plain, *found, keep)
+        marks, keys = (self.spelling.boundaries, self.spelling.inner_boundaries), letter_keys(longest.bit_length())
+        found = segmentations(self._nodes, self._weighing[0], *codes, marks, keys, n_paths, uniforms)
+        return as_segmentations(plain, found, keep)
 
     def weights(self, words: list[str], threads: int | None = None) -> Weights:
         """Return the weights of words; a subword that occurs twice in a word has two entries."""
@@ -355,7 +341,7 @@ class Subwords:
             slots = np.cumsum(lengths + 1) - lengths - 1  # where each word starts
             longest = nodes[starts[slots + 1] - 1]
             is_whole = (starts[slots + 1] - starts[slots] == lengths) & (longest >= 0)
-            rows[chunk][is_whole] = unpack_rows(self.index.arrays.rows[longest[is_whole]])
+            rows[chunk][is_whole] = row_numbers(self.index.arrays.rows[longest[is_whole]]).astype(np.int64) - 1
         return rows
 
     def expected_counts(self, words: Codes, counts: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
@@ -401,17 +387,18 @@ def check_size(n: int, n_characters: int, most: int) -> None:
         )
 
 
-def as_segmentations(
-    words: list[str],
-    word_indptr: npt.NDArray[np.int64],
-    probabilities: npt.NDArray[np.float64],
-    cuts: npt.NDArray[np.int32],
-    n: int | None,
-) -> list[list[Segmentation]]:
+@functools.lru_cache(maxsize=16)
+def letter_keys(n_bits: int) -> npt.NDArray[np.int64]:
+    """Return 2**n_bits random numbers by which the kernels compare cuts, always the same ones."""
+    return np.random.default_rng(0).integers(1 << 63, size=1 << n_bits, dtype=np.int64)
+
+
+def as_segmentations(words: list[str], arrays: tuple[Any, Any, Any], n: int | None) -> list[list[Segmentation]]:
     """Turn what `kernels.paths.segmentations` returns into segmentations of words, given without marks.
 
     These are the n best of each word, equal ones in their given order; or, if n is None, all as they come.
     """
+    word_indptr, probabilities, cuts = arrays
     probs, places, found = probabilities.tolist(), cuts.tolist(), []
     begins = [*np.flatnonzero(cuts == 0).tolist(), cuts.size]
     for word, (start, end) in zip(words, itertools.pairwise(word_indptr.tolist()), strict=True):
