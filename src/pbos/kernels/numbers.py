@@ -141,13 +141,9 @@ def parse_exponent(data, at):
     negative = data[at] == MINUS
     if negative or data[at] == PLUS:
         at += 1
-    if not is_digit(data[at]):
-        return 0, -1
-    power = 0
-    while is_digit(data[at]):
-        power = min(power * 10 + (int(data[at]) - ZERO), 1_000_000)  # beyond any float, so that it cannot overflow
-        at += 1
-    return (-power if negative else power), at
+    power, _, end = parse_digits(data, at, 0)
+    power = min(power, 1_000_000)  # beyond any float
+    return (-power if negative else power), (end if end > at else -1)
 
 
 @kernel

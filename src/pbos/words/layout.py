@@ -48,13 +48,9 @@ OPTIONAL_LAYOUT: Layout = {
     "subword_norms": (("F32",), 1),
     "target_vectors": (("F32",), 2),
     "confidence.evidence": (("F16",), 2),
-    "confidence.mean": (("F32",), 1),
-    "confidence.scale": (("F32",), 1),
-    "confidence.center": (("F32",), 1),
-    "confidence.spread": (("F32",), 1),
-    "confidence.coefficients": (("F32",), 1),
-    "confidence.curve": (("F32",), 1),
 }
+for _name in ("mean", "scale", "center", "spread", "coefficients", "curve"):
+    OPTIONAL_LAYOUT[f"confidence.{_name}"] = ("F32",), 1
 LAYOUT = INDEX_LAYOUT | MODEL_LAYOUT | OPTIONAL_LAYOUT
 
 

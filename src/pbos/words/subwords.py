@@ -197,18 +197,17 @@ class Subwords:
             return self._embed_read(self.read(words), 0, vectors, out)
 
         def embed_chunk(chunk: slice) -> None:
-            some, place = words[chunk], out[chunk]
-            distinct = list(dict.fromkeys(some))
-            if 2 * len(distinct) > len(some):
-                return self._embed_read(self.read(some), chunk.start, vectors, place)
-            composed = np.empty((len(distinct), out.shape[1]), np.float32)
+            given = words[chunk]
+            rows = {word: row for row, word in enumerate(dict.fromkeys(given))}
+            if 2 * len(rows) > len(given):
+                return self._embed_read(self.read(given), chunk.start, vectors, out[chunk])
+            composed = np.empty((len(rows), out.shape[1]), np.float32)
             try:
-                self._embed_read(self.read(distinct), 0, vectors, composed)
+                self._embed_read(self.read(list(rows)), 0, vectors, composed)
             except InputError:
-                encode(some, self.spelling, chunk.start)  # raises with the position among all words
+                encode(given, self.spelling, chunk.start)  # raises with the position among all words
                 raise
-            rows = dict(zip(distinct, range(len(distinct)), strict=True))
-            np.take(composed, [rows[word] for word in some], axis=0, out=place)
+            np.take(composed, [rows[word] for word in given], axis=0, out=out[chunk])
 
         _ = self._weight_nodes  # unpacked before there are threads
         map_chunks(embed_chunk, len(words), threads)
@@ -268,7 +267,8 @@ class Subwords:
     def segment(self, words: list[str], n: int, threads: int | None = None) -> list[list[Segmentation]]:
         """Return the n most probable segmentations of each word, best first."""
         n = whole_number("n", n, 1)
-        found = map_chunks(lambda chunk: self._segmentations(words[chunk], chunk.start, n), len(words), threads)
+        most = max(1, CHUNK // n)  # as many segmentations would take much memory at once
+        found = map_chunks(lambda chunk: self._segmentations(words[chunk], chunk.start, n), len(words), threads, most)
         return list(itertools.chain.from_iterable(found))
 
     def sample(
@@ -371,11 +371,13 @@ def unpickle_subwords(*parts: Any) -> Subwords:
 received = unpickle_subwords  # its name in pickles of version 0.1
 
 
-def map_chunks(function: Callable[[slice], Result], n_words: int, threads: int | None) -> list[Result]:
+def map_chunks(
+    function: Callable[[slice], Result], n_words: int, threads: int | None, most: int = CHUNK
+) -> list[Result]:
     """Apply a function to slices of words, in threads: about eight per thread, so that threads finish together."""
     if n_words <= SMALL_CHUNK and threads is None:
         return [function(slice(0, n_words))]
-    size = min(CHUNK, max(SMALL_CHUNK, -(-n_words // (8 * thread_count(threads)))))
+    size = min(most, max(SMALL_CHUNK, -(-n_words // (8 * thread_count(threads)))))
     return in_threads(function, list(blocks(n_words, size)) or [slice(0, 0)], threads)
 
 
