@@ -67,14 +67,6 @@ def test_code_of_an_older_source_is_never_run(tmp_path):
     assert list((tmp_path / "cache").rglob("*.nbc"))
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such modes")
-def test_the_lock_of_the_cache_is_no_program(tmp_path, monkeypatch):
-    cache = kernels.kernel(kernels.grown.py_func)._cache
-    monkeypatch.setattr(cache, "_cache_path", str(tmp_path))
-    with cache._locked("LOCK_SH"):
-        assert (tmp_path / "pbos.lock").stat().st_mode & 0o111 == 0
-
-
 EVIL = """
 import os, sys
 class Evil:
@@ -115,7 +107,7 @@ def test_compiled_code_that_others_may_have_written_is_not_run(tmp_path, who):
 
 def test_without_a_cache_it_compiles_and_says_so_once(monkeypatch):
     monkeypatch.setattr(numba.core.caching.FunctionCache._impl_class, "_locator_classes", [])
-    monkeypatch.setattr(kernels, "_warned", False)
+    kernels.warn_once.cache_clear()
 
     def doubled(numbers):
         return numbers * 2

@@ -11,9 +11,10 @@ import errno
 import os
 import stat
 import sys
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from uuid import uuid4
 
 import numpy as np
 from numba import njit
@@ -24,20 +25,14 @@ from pbos.errors import warn
 from pbos.jobs.interrupts import interruptible
 from pbos.jobs.threads import check_interrupt
 
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None
-
 OPTIONS = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
 
 part = njit(**OPTIONS, no_cpython_wrapper=True)  # a function that only kernels call
-_warned = False
+warn_once = cache(warn)
 
 
 def kernel(function, **options):
     """Compile a function that Python calls; what was compiled is kept in Numba's cache, if that can be written."""
-    global _warned
     compiled, why = njit(**OPTIONS, **options)(function), ""
     try:
         compiled._cache = Cache(function)
@@ -45,9 +40,8 @@ def kernel(function, **options):
         why = "compiled code cannot be kept, as neither pbos's folder nor the home folder can be written"
     except PermissionError as error:
         why = f"compiled code in {error.filename} is not used, as other users may have written it"
-    if why and not _warned:
-        _warned = True
-        warn(f"{why}, so every process compiles for some seconds; set NUMBA_CACHE_DIR to a folder of your own")
+    if why:
+        warn_once(f"{why}, so every process compiles for some seconds; set NUMBA_CACHE_DIR to a folder of your own")
     if hasattr(compiled, "_compile_for_args"):  # else it is plain Python
         compiled._compile_for_args = interruptible(compiled._compile_for_args)
     return compiled
@@ -59,13 +53,15 @@ if hasattr(serialize, "_numba_unpickle"):
 
 
 class Announcer(event.Listener):  # type: ignore[misc]  # Numba is untyped
-    """Says on a terminal, once, that kernels are being compiled, which takes seconds."""
+    """Announces compiling on a terminal, once, and ends it between two passes after a Ctrl-C: it takes seconds."""
 
     announced = False
 
     def on_start(self, event):
-        """Say so, if the function is one of ours."""
-        if not self.announced and event.data["dispatcher"].py_func.__module__.startswith("pbos."):
+        """Raise KeyboardInterrupt after a Ctrl-C; announce a function of ours."""
+        check_interrupt()
+        dispatcher = event.data.get("dispatcher")  # passes have none
+        if not self.announced and dispatcher and dispatcher.py_func.__module__.startswith("pbos."):
             self.announced = True
             with suppress(AttributeError, OSError, ValueError):  # no stderr, nobody reads it, or it is closed
                 if sys.stderr.isatty():
@@ -75,19 +71,8 @@ class Announcer(event.Listener):  # type: ignore[misc]  # Numba is untyped
         """Ignore."""
 
 
-class Interrupter(event.Listener):  # type: ignore[misc]  # Numba is untyped
-    """Ends compiling between two passes, if the call that needs it is interrupted; a kernel can take some seconds."""
-
-    def on_start(self, event):
-        """Raise KeyboardInterrupt, if there was a Ctrl-C."""
-        check_interrupt()
-
-    def on_end(self, event):
-        """Ignore."""
-
-
-event.register("numba:compile", Announcer())
-event.register("numba:run_pass", Interrupter())
+for _kind in ("numba:compile", "numba:run_pass"):
+    event.register(_kind, Announcer())
 
 STAMP = tuple(
     (file.name, file.stat().st_mtime, file.stat().st_size) for file in sorted(Path(__file__).parent.glob("*.py"))
@@ -95,13 +80,12 @@ STAMP = tuple(
 
 
 class Cache(FunctionCache):  # type: ignore[misc]  # Numba is untyped
-    """Numba's cache, safe for many processes at once, also if some are killed, and on a full disk.
+    """Numba's cache, with three changes.
 
-    Numba numbers the files of a function, and writes which signature is in which file before the file itself. So after
-    a change of the source there is a moment in which the old file is taken for the new one, and two processes can give
-    the same number to different signatures. It also looks only at the file of a kernel, not at those of its parts.
-
-    What is in it is run, so it must be ours. In pbos's own folder, who could change it could change pbos.
+    - Numba looks only at the file of a kernel. Here a change of any file of this folder makes old code stale.
+    - Numba numbers the files of a function, so processes that run at once can take a file of one for that of another.
+      Here each process writes files with names of its own.
+    - What is in the cache is run, so it must be ours. In pbos's own folder, who could change it could change pbos.
     """
 
     def __init__(self, function):
@@ -110,35 +94,15 @@ class Cache(FunctionCache):  # type: ignore[misc]  # Numba is untyped
         if not in_package and not is_ours(self._cache_path):
             raise PermissionError(errno.EPERM, "other users may have written it", self._cache_path)
         self._cache_file._source_stamp = self._cache_file._source_stamp, STAMP
-
-    def load_overload(self, sig, target_context):
-        """Return what was compiled for a signature, or None."""
-        with self._locked("LOCK_SH"):
-            return super().load_overload(sig, target_context)
+        self._cache_file._data_name_pattern = f"{self._impl.filename_base}.{uuid4().hex[:12]}-{{number:d}}.nbc"
 
     def save_overload(self, sig, data):
-        """Keep what was compiled for a signature."""
+        """Keep what was compiled for a signature, and remove what was compiled from older sources."""
         with suppress(OSError):  # a full disk: the next process compiles again
-            self._impl.locator.ensure_cache_path()
-            with self._locked("LOCK_EX"):
-                if not self._cache_file._load_index():
-                    for stale in Path(self._cache_path).glob(f"{self._impl.filename_base}.*.nbc"):
-                        stale.unlink()
-                super().save_overload(sig, data)
-
-    @contextmanager
-    def _locked(self, kind):
-        handle = None
-        with suppress(OSError):  # no cache yet, or one that is only read
-            handle = os.open(Path(self._cache_path, "pbos.lock"), os.O_RDWR | os.O_CREAT, 0o666)
-        try:
-            if handle is not None and fcntl is not None:
-                with suppress(OSError):  # some disks have no locks
-                    fcntl.flock(handle, getattr(fcntl, kind))
-            yield
-        finally:
-            if handle is not None:
-                os.close(handle)
+            if not self._cache_file._load_index():
+                for stale in Path(self._cache_path).glob(f"{self._impl.filename_base}.*.nbc"):
+                    stale.unlink()
+            super().save_overload(sig, data)
 
 
 @cache

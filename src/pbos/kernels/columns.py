@@ -12,8 +12,7 @@ def merge_duplicates(indptr, indices, data, n_columns):
     """Add up the entries of a CSR row that have the same column, in the order of their first occurrence."""
     seen_at = np.full(n_columns, -1, np.int64)
     new_indptr = np.zeros(indptr.size, np.int64)
-    new_indices = np.empty(indices.size, np.int32)
-    new_data = np.empty(data.size, np.float32)
+    new_indices, new_data = np.empty(indices.size, np.int32), np.empty(data.size, np.float32)
     size = 0
     for row in range(indptr.size - 1):
         row_start = size
@@ -59,12 +58,11 @@ def private_columns(indptr, indices, data, rows, factors, scale, n_rows):
     r = sqrt(sum of a**2), they are a / r times one vector that has the weight r. This is true for SGD, and for least
     squares with the same penalty on all vectors. Entries that are 0 do not count.
 
-    The matrix has its rows multiplied by `factors`, if there are any, and its columns by `scale`. Returns the number of
-    shared entries up to each row, the weight of each row's private column (0 for none), and for each old column its new
-    column (first the shared ones, then the private ones in the order of their rows) and factor.
+    Rows are multiplied by `factors`, if there are any, and columns by `scale`. Returns the number of shared entries up
+    to each row, the weight of its private column (0 for none), and for each old column its factor and new column
+    (first the shared ones, then the private ones in the order of their rows).
     """
-    new_column = np.zeros(n_rows.size, np.int32)
-    factor = np.ones(n_rows.size, np.float32)
+    new_column, factor = np.zeros(n_rows.size, np.int32), np.ones(n_rows.size, np.float32)
     size = 0
     for column in range(n_rows.size):
         if n_rows[column] != 1:
@@ -72,8 +70,7 @@ def private_columns(indptr, indices, data, rows, factors, scale, n_rows):
             size += 1
         else:
             factor[column] = 0.0  # stays so if its weight is too small to be multiplied
-    new_indptr = np.zeros(rows.size + 1, np.int64)
-    private = np.zeros(rows.size, np.float32)
+    new_indptr, private = np.zeros(rows.size + 1, np.int64), np.zeros(rows.size, np.float32)
     for at in range(rows.size):
         row = rows[at]
         shared, squares = 0, 0.0
@@ -127,10 +124,8 @@ def own_columns(indptr, indices, data, rows, whole, n_rows, least, factor):
     Returns for each of some rows that column (-1 for none), its weight, the sum of the row's other private columns'
     weights times `factor`, and whether the shared columns' weights sum up to more than `least`.
     """
-    found = np.full(rows.size, -1, np.int32)
-    weights = np.zeros(rows.size, np.float32)
-    others = np.zeros(rows.size, np.float32)
-    shares = np.zeros(rows.size, np.bool_)
+    found, shares = np.full(rows.size, -1, np.int32), np.zeros(rows.size, np.bool_)
+    weights, others = np.zeros(rows.size, np.float32), np.zeros(rows.size, np.float32)
     for at in range(rows.size):
         row, shared = rows[at], 0.0
         for k in range(indptr[row], indptr[row + 1]):
@@ -187,8 +182,7 @@ def set_own_vectors(own, weights, others, shares, places, given, shared, private
     for at in range(own.size):
         if own[at] >= 0:
             for dim in range(vectors.shape[1]):
-                other = others[at] * private[places[at], dim]
-                missing = shares[at] * (given[at, dim] - shared[at, dim]) - other
+                missing = shares[at] * (given[at, dim] - shared[at, dim]) - others[at] * private[places[at], dim]
                 vectors[own[at], dim] = missing / weights[at]
 
 

@@ -27,6 +27,13 @@ def end_of_run(offsets, first):
     return last
 
 
+@part
+def slots_of_word(values, offsets, first, word):
+    """Return the values of the slots of a word, from those of a run that begins with word `first`."""
+    slot = offsets[word] - offsets[first] + word - first
+    return values[slot : slot + offsets[word + 1] - offsets[word] + 1]
+
+
 @kernel
 def find_spans(nodes, unseen_char_prob, codes, offsets, first_word, last_word):
     """Return starts, span_nodes and span_probs of all spans of words first to last (exclusive).
@@ -41,31 +48,27 @@ def find_spans(nodes, unseen_char_prob, codes, offsets, first_word, last_word):
     unseen = records.shape[0] - 2
     n_slots = offsets[last_word] - offsets[first_word] + last_word - first_word
     letters = np.empty(n_slots, np.int32)
-    starts = np.empty(n_slots + 1, np.int64)
+    starts = np.zeros(n_slots + 1, np.int64)
     capacity = 8 * n_slots + 16
     slots = np.empty(capacity, np.int32)  # of each walk, step by step
     found = np.empty(capacity, np.int32)
 
-    size = slot = longest = 0
+    last = slot = longest = 0
     for word in range(first_word, last_word):
         longest = max(longest, offsets[word + 1] - offsets[word])
         for at in range(offsets[word], offsets[word + 1]):
             code = codes[at]
             letter = letters_of[code] if code < letters_of.size else no_letter
             letters[slot] = letter
-            slots[size] = slot
-            found[size] = letter + 1 if letter != no_letter else unseen
-            starts[slot] = 0
-            size += 1
+            slots[last] = slot
+            found[last] = letter + 1 if letter != no_letter else unseen
+            last += 1
             slot += 1
         letters[slot] = no_letter
-        starts[slot] = 0
         slot += 1
-    starts[slot] = 0
 
     level_ends = np.empty(longest + 1, np.int64)
-    first, last = 0, size
-    depth = 0
+    first = depth = 0
     while first < last:
         if 2 * last - first >= capacity:
             capacity = 2 * capacity + last - first
@@ -80,12 +83,8 @@ def find_spans(nodes, unseen_char_prob, codes, offsets, first_word, last_word):
             node = np.uint64(found[k])
             starts[place + ONE] = depth
             letter = np.uint64(letters[place + step])
-            low, high, has_low, has_high = (
-                bits_of[letter, 0],
-                bits_of[letter, 1],
-                records[node, LOW],
-                records[node, HIGH],
-            )
+            low, high = bits_of[letter, 0], bits_of[letter, 1]
+            has_low, has_high = records[node, LOW], records[node, HIGH]
             child = np.int64(records[node, CHILD] & LOW_HALF)
             slots[end] = slots[k]
             if low | high == 0 or has_high & BEFORE:  # the letter, or one before it, is outside the window
@@ -130,8 +129,13 @@ PLAIN_TOTAL = 2.0**-400  # ... if their total is at least this: then what underf
 
 @part
 def write_forward(starts, span_probs, forward):
-    """forward[0] = 1; forward[j] = sum over spans (i, j) of forward[i] * p(i, j), for a short word."""
+    """forward[0] = 1; forward[j] = sum over spans (i, j) of forward[i] * p(i, j).
+
+    Returns forward[l], or 0 if the word is too long or too improbable to do without exponents.
+    """
     length = starts.size - 1
+    if length > PLAIN_LENGTH:
+        return 0.0
     for i in range(np.uint64(length + 1)):
         forward[i] = 0.0
     forward[0] = 1.0
@@ -139,6 +143,7 @@ def write_forward(starts, span_probs, forward):
         value, first = forward[i], np.uint64(starts[i])
         for at in range(np.uint64(starts[i + ONE]) - first):
             forward[i + ONE + at] += value * span_probs[first + at]
+    return forward[length] if forward[length] >= PLAIN_TOTAL else 0.0
 
 
 @part
@@ -185,11 +190,8 @@ def write_posteriors(starts, span_probs, posteriors, forward, backward):
     `posteriors` may be `span_probs` itself. `forward` and `backward` are space for length + 1 values each.
     """
     length = starts.size - 1
-    total = 0.0
-    if length <= PLAIN_LENGTH:
-        write_forward(starts, span_probs, forward)
-        total = forward[length]
-    if total >= PLAIN_TOTAL:
+    total = write_forward(starts, span_probs, forward)
+    if total > 0.0:
         inverse = 1.0 / total
         backward[length] = 1.0
         for back in range(np.uint64(length)):
@@ -221,16 +223,12 @@ def log_total(starts, span_probs, values):
 
     `values` is space for length + 1 numbers.
     """
-    length = starts.size - 1
-    total, exponent = 0.0, 0
-    if length <= PLAIN_LENGTH:
-        write_forward(starts, span_probs, values)
-        total = values[length]
-    if total < PLAIN_TOTAL:
-        exponents = np.empty(length + 1, np.int64)
-        write_backward(starts, span_probs, values, exponents)
-        total, exponent = values[0], exponents[0]
-    return np.log(total) + exponent * np.log(BIG)
+    total = write_forward(starts, span_probs, values)
+    if total > 0.0:
+        return np.log(total)
+    exponents = np.empty(starts.size, np.int64)
+    write_backward(starts, span_probs, values, exponents)
+    return np.log(values[0]) + exponents[0] * np.log(BIG)
 
 
 @kernel
@@ -258,8 +256,7 @@ def expected_counts(nodes, unseen_char_prob, codes, offsets, counts):
         starts, span_nodes, span_probs = find_spans(nodes, unseen_char_prob, codes, offsets, first, last)
         forward, backward = np.empty(starts.size, np.float64), np.empty(starts.size, np.float64)
         for word in range(first, last):
-            slot = offsets[word] - offsets[first] + word - first
-            word_starts = starts[slot : slot + offsets[word + 1] - offsets[word] + 1]
+            word_starts = slots_of_word(starts, offsets, first, word)
             write_posteriors(word_starts, span_probs, span_probs, forward, backward)
             for k in range(word_starts[0], word_starts[word_starts.size - 1]):
                 if span_nodes[k] >= 0:
@@ -279,30 +276,14 @@ def count_words(nodes, codes, offsets):
         last = end_of_run(offsets, first)
         starts, span_nodes, _ = find_spans(nodes, 1.0, codes, offsets, first, last)
         for word in range(first, last):
-            slot = offsets[word] - offsets[first] + word - first
-            for k in range(starts[slot], starts[slot + offsets[word + 1] - offsets[word]]):
+            word_starts = slots_of_word(starts, offsets, first, word)
+            for k in range(word_starts[0], word_starts[word_starts.size - 1]):
                 node = span_nodes[k]
                 if node >= 0 and last_word[node] != word:
                     last_word[node] = word
                     n_words[node] += 1
         first = last
     return n_words
-
-
-@kernel
-def whole_words(nodes, codes, offsets):
-    """Return the node of each word as a whole, -1 if there is none."""
-    found = np.full(offsets.size - 1, -1, np.int64)
-    first = np.int64(0)
-    while first < offsets.size - 1:
-        last = end_of_run(offsets, first)
-        starts, span_nodes, _ = find_spans(nodes, 1.0, codes, offsets, first, last)
-        for word in range(first, last):
-            slot = offsets[word] - offsets[first] + word - first
-            if starts[slot + 1] - starts[slot] == offsets[word + 1] - offsets[word]:
-                found[word] = span_nodes[starts[slot + 1] - 1]
-        first = last
-    return found
 
 
 # Weights --------------------------------------------------------------------------------------------------------------
@@ -314,13 +295,11 @@ LONGEST_CUT = 24  # code points; in longer words, what is negligible alone adds 
 
 @part
 def write_weights(codes, begin, starts, span_rows, span_lengths, weighing, weights):
-    """Turn the posteriors of a word's spans into weights, 0 if a span has no vector; return their sum, to divide by.
-
-    The word starts at `codes[begin]`.
+    """Turn the posteriors of a word's spans into weights, 0 if a span has no vector; the word is at `codes[begin:]`.
 
     `weighing` is (unseen_char_prob, kind, start_weight, end_weight). A span weighs its posterior, 1, or the sum of
-    both, times start_weight if it starts with the mark `<` and times end_weight if it ends with the mark `>`. Also
-    returns the sum of weights times vector lengths.
+    both, times start_weight if it starts with the mark `<` and times end_weight if it ends with the mark `>`. Returns
+    the sum of the weights, to divide them by, and the sum of weights times vector lengths.
     """
     _, kind, start_weight, end_weight = weighing
     scale = 0.0 if kind == UNIFORM else 1.0
@@ -342,7 +321,7 @@ def write_weights(codes, begin, starts, span_rows, span_lengths, weighing, weigh
 def weights_of_run(nodes, weighing, codes, offsets, first, last, negligible, by_length):
     """Return the weights of words first to last (exclusive) as CSR (indptr, indices, data); see `weights_of_words`.
 
-    The arrays of indices and data are longer than needed.
+    With `by_length`, weights are multiplied by the vectors' lengths. Indices and data are longer than needed.
     """
     records = nodes[2]
     starts, span_nodes, weights = find_spans(nodes, weighing[0], codes, offsets, first, last)
@@ -361,8 +340,7 @@ def weights_of_run(nodes, weighing, codes, offsets, first, last, negligible, by_
     size = np.uint64(0)
     for word in range(first, last):
         begin, length = offsets[word], offsets[word + 1] - offsets[word]
-        slot = begin - offsets[first] + word - first
-        word_starts = starts[slot : slot + length + 1]
+        word_starts = slots_of_word(starts, offsets, first, word)
         if weighing[1] != UNIFORM:
             write_posteriors(word_starts, weights, weights, forward, backward)
         total, total_length = write_weights(codes, begin, word_starts, span_rows, span_lengths, weighing, weights)
@@ -379,25 +357,22 @@ def weights_of_run(nodes, weighing, codes, offsets, first, last, negligible, by_
 
 
 @kernel
-def weights_of_words(nodes, weighing, codes, offsets, negligible, by_length):
+def weights_of_words(nodes, weighing, codes, offsets, negligible):
     """Return the weights of many words as CSR (indptr, indices, data).
 
     The weights of a word sum to 1; a word without any subword that has a vector has none. A subword that occurs twice
     in a word has two entries. Words of up to LONGEST_CUT code points lose subwords whose weighted vector is shorter
-    than `negligible` times the sum of such lengths. With `by_length`, weights are multiplied by the vectors' lengths.
+    than `negligible` times the sum of such lengths.
     """
-    n_words = offsets.size - 1
-    indptr = np.empty(n_words + 1, np.int64)
-    indptr[0] = 0
+    indptr = np.zeros(offsets.size, np.int64)
     indices = np.empty(8 * codes.size + 16, np.int32)
     data = np.empty(8 * codes.size + 16, np.float32)
     size = 0
     first = np.int64(0)
-    while first < n_words:
+    while first < offsets.size - 1:
         last = end_of_run(offsets, first)
-        run_indptr, run_indices, run_data = weights_of_run(
-            nodes, weighing, codes, offsets, first, last, negligible, by_length
-        )
+        found = weights_of_run(nodes, weighing, codes, offsets, first, last, negligible, False)
+        run_indptr, run_indices, run_data = found
         more = run_indptr[last - first]
         if size + more > indices.size:
             indices = grown(indices, 2 * (size + more))

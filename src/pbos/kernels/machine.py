@@ -1,4 +1,4 @@
-"""Machine instructions that Numba does not expose; each also runs as plain Python."""
+"""What Numba does not have: bits of floats, and some machine instructions. All of it also runs as plain Python."""
 
 from typing import Any
 
@@ -7,54 +7,30 @@ from llvmlite import ir
 from numba import config, types
 from numba.extending import intrinsic
 
+from pbos.kernels import part
+
 LINE = 64  # bytes per cache line, on nearly all processors; a wrong number only costs a little time
 LINE_FLOATS = LINE // 4  # float32 numbers per cache line
 
 
-def instruction(plain: Any) -> Any:
-    """Return a decorator for the typed machine code of a plain Python function, which is used where Numba is off."""
-
-    def decorate(code: Any) -> Any:
-        return plain if config.DISABLE_JIT else intrinsic(code)
-
-    return decorate
-
-
-def plain_float32_of_bits(bits):
+@part
+def float32_of_bits(bits):
+    """Return the float32 whose 32 bits are given as an unsigned integer."""
     return np.uint32(bits).view(np.float32)
 
 
-@instruction(plain_float32_of_bits)
-def float32_of_bits(typing_context, bits):
-    """Return the float32 whose 32 bits are given as an unsigned integer."""
-
-    def code(context, builder, signature, arguments):
-        number = context.cast(builder, arguments[0], signature.args[0], types.uint32)
-        return builder.bitcast(number, ir.FloatType())
-
-    return types.float32(bits), code
-
-
-def plain_bits_of_float32(value):
+@part
+def bits_of_float32(value):
+    """Return the 32 bits of a float32, as a uint64."""
     return np.uint64(np.float32(value).view(np.uint32))
 
 
-@instruction(plain_bits_of_float32)
-def bits_of_float32(typing_context, value):
-    """Return the 32 bits of a float32, as a uint64."""
-
-    def code(context, builder, signature, arguments):
-        number = context.cast(builder, arguments[0], signature.args[0], types.float32)
-        return builder.zext(builder.bitcast(number, ir.IntType(32)), ir.IntType(64))
-
-    return types.uint64(value), code
+def instruction(plain: Any) -> Any:
+    """Return a decorator for the typed machine code of a plain Python function, which is used where Numba is off."""
+    return lambda code: plain if config.DISABLE_JIT else intrinsic(code)
 
 
-def plain_count_bits(bits):
-    return int(bits).bit_count()
-
-
-@instruction(plain_count_bits)
+@instruction(lambda bits: int(bits).bit_count())
 def count_bits(typing_context, bits):
     """Return how many bits of a uint64 are set."""
 
@@ -64,11 +40,7 @@ def count_bits(typing_context, bits):
     return types.int64(types.uint64), code
 
 
-def plain_as_float32(value):
-    return np.float32(value.view(np.float16) if isinstance(value, np.uint16) else value)
-
-
-@instruction(plain_as_float32)
+@instruction(lambda value: np.float32(value.view(np.float16) if isinstance(value, np.uint16) else value))
 def as_float32(typing_context, value):
     """Return a number as float32; a uint16 has the bits of a float16, which Numba does not support on the CPU."""
 
@@ -80,15 +52,12 @@ def as_float32(typing_context, value):
     return types.float32(value), code
 
 
-def plain_prefetch(array, at):
-    pass
-
-
-@instruction(plain_prefetch)
+@instruction(lambda array, at: None)
 def prefetch(typing_context, array, at):
     """Prefetch element `at` (flat index) of a C-contiguous array into the cache.
 
-    It never changes a result and cannot fail, even if `at` is outside of the array.
+    It never changes a result and cannot fail, even if `at` is outside of the array. Without it, training and composing
+    vectors that do not fit the cache take about half as long again.
     """
 
     def code(context, builder, signature, arguments):
@@ -102,3 +71,12 @@ def prefetch(typing_context, array, at):
         return context.get_dummy_value()
 
     return types.void(array, at), code
+
+
+@part
+def prefetch_row(array, row, size, line):
+    """Prefetch a row of `size` numbers, `line` of them per cache line; the row may start inside a line."""
+    start = np.int64(row) * size
+    for at in range(start, start + size, line):
+        prefetch(array, at)
+    prefetch(array, start + size - 1)

@@ -93,24 +93,14 @@ def parse_number(data, at):
     negative = data[at] == MINUS
     if negative or data[at] == PLUS:
         at += 1
-    mantissa = 0
-    exponent = 0
-    digits = 0
-    while is_digit(data[at]):
-        if mantissa < MAX_MANTISSA:
-            mantissa = mantissa * 10 + (int(data[at]) - ZERO)
-        else:
-            exponent += 1
-        digits += 1
-        at += 1
+    start = at
+    mantissa, exponent, at = parse_digits(data, at, 0)
+    digits = at - start
     if data[at] == POINT:
-        at += 1
-        while is_digit(data[at]):
-            if mantissa < MAX_MANTISSA:
-                mantissa = mantissa * 10 + (int(data[at]) - ZERO)
-                exponent -= 1
-            digits += 1
-            at += 1
+        start = at + 1
+        mantissa, dropped, at = parse_digits(data, start, mantissa)
+        digits += at - start
+        exponent -= at - start - dropped
     if digits == 0:
         return 0.0, -1
     if data[at] == SMALL_E or data[at] == LARGE_E:
@@ -133,18 +123,27 @@ def parse_number(data, at):
 
 
 @kernel
+def parse_digits(data, at, mantissa):
+    """Append digits to a mantissa; return it, how many digits it has no room for, and the position after them."""
+    dropped = 0
+    while is_digit(data[at]):
+        if mantissa < MAX_MANTISSA:
+            mantissa = mantissa * 10 + (int(data[at]) - ZERO)
+        else:
+            dropped += 1
+        at += 1
+    return mantissa, dropped, at
+
+
+@kernel
 def parse_exponent(data, at):
     """Parse the digits after an e; return the exponent and the position after it, or -1 if there are none."""
     negative = data[at] == MINUS
     if negative or data[at] == PLUS:
         at += 1
-    if not is_digit(data[at]):
-        return 0, -1
-    power = 0
-    while is_digit(data[at]):
-        power = min(power * 10 + (int(data[at]) - ZERO), 1_000_000)  # beyond any float, so that it cannot overflow
-        at += 1
-    return (-power if negative else power), at
+    power, _, end = parse_digits(data, at, 0)
+    power = min(power, 1_000_000)  # beyond any float
+    return (-power if negative else power), (end if end > at else -1)
 
 
 @kernel

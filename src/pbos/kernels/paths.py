@@ -7,7 +7,16 @@ the number of letters (code points that are not marks) before each position.
 import numpy as np
 
 from pbos.kernels import grown, kernel, part
-from pbos.kernels.lattice import BIG, PLAIN_TOTAL, log_total, share_of, write_backward
+from pbos.kernels.lattice import (
+    BIG,
+    PLAIN_TOTAL,
+    end_of_run,
+    find_spans,
+    log_total,
+    share_of,
+    slots_of_word,
+    write_backward,
+)
 
 RIGHT = ord(">")
 NONE, DONE = -1, -2
@@ -19,12 +28,14 @@ MANY_WAYS = 1 << 20  # room for more is only made when it is needed
 
 
 @kernel
-def count_letters(codes, offsets, first, last, boundaries, inner_boundaries):
+def count_letters(codes, offsets, first, last, marks):
     """Return how many letters come before each position of words first to last (exclusive), by slot.
 
-    Marks are where `words.text.mark` writes them: at both ends and, with inner boundaries, around each separator, as
-    `>c<`. A `>` inside the word always starts such a triple, because `<` and `>` are separators themselves.
+    `marks` tells whether words have boundaries, and inner ones. Marks are where `words.text.mark` writes them: at both
+    ends and, with inner boundaries, around each separator, as `>c<`. A `>` inside the word always starts such a triple,
+    because `<` and `>` are separators themselves.
     """
+    boundaries, inner_boundaries = marks
     letters = np.empty(offsets[last] - offsets[first] + last - first, np.int64)
     slot = 0
     for word in range(first, last):
@@ -159,95 +170,102 @@ def log_total_of_cuts(starts, span_probs, letters, cuts, first, values):
     return np.log(values[length]) + exponent * np.log(BIG)
 
 
-@kernel
-def best_of_words(starts, span_probs, all_letters, offsets, first, last, letter_keys, n):
-    """Return the segmentations of words with the n most probable paths: word_indptr, probabilities, cuts.
+@part
+def write_sample(starts, span_probs, backward, exponents, uniforms, cuts, letters):
+    """Draw a path, with a random number per position, and write its cuts between letters; return their number.
 
-    Those of word w are `word_indptr[w - first]:word_indptr[w - first + 1]`. The cuts of each segmentation ascend from 0
-    to the number of letters. With marks, a segmentation is the sum of all paths that differ only in how they treat the
-    marks, so the best one of a word is not always the first.
+    From position i the span (i, j) is taken with probability p(i, j) * backward[j] / backward[i]. Also returns the
+    logarithm of the path's probability.
     """
-    word_indptr = np.empty(last - first + 1, np.int64)
-    probabilities, cuts = np.empty(starts.size, np.float64), np.empty(starts.size, np.int32)
-    room = min((2 + n // 2) * starts.size, MANY_WAYS)
-    ways, scores = np.empty((room, 5), np.int64), np.empty(room, np.float64)
-    rests, steps = np.empty(span_probs.size, np.int64), np.empty(span_probs.size, np.float64)
-    values = np.empty(starts.size, np.float64)
-    word_indptr[0] = size = slot = 0
-    n_cuts = np.int64(0)
-    for word in range(first, last):
-        length = offsets[word + 1] - offsets[word]
-        word_starts, letters = starts[slot : slot + length + 1], all_letters[slot : slot + length + 1]
-        slot += length + 1
-        wanted = min(n, 1 << min(letters[length] - 1, 32))  # all there are
-        while not best_paths(word_starts, span_probs, letters, letter_keys, wanted, ways, scores, rests, steps):
-            room *= 4
-            ways, scores = np.empty((room, 5), np.int64), np.empty(room, np.float64)
-        total = log_total(word_starts, span_probs, values)
-        way = length
-        while way != NONE:
-            if n_cuts + length >= cuts.size:
-                cuts = grown(cuts, 2 * (n_cuts + length))
-                probabilities = grown(probabilities, cuts.size)
-            begin, step = n_cuts, way
-            cuts[n_cuts] = 0
-            while step > 0:
-                step = ways[step, REST]
-                cut = letters[ways[step, PLACE]]
-                if cut > cuts[n_cuts]:
-                    n_cuts += 1
-                    cuts[n_cuts] = cut
+    position, n_cuts, score = 0, 0, 0.0
+    cuts[0] = 0
+    while position < starts.size - 1:
+        remaining, chosen = uniforms[position], 0
+        for k in range(starts[position], starts[position + 1]):
+            if span_probs[k] > 0.0:
+                chosen = k
+                end = position + 1 + k - starts[position]
+                remaining -= share_of(span_probs[k], backward, exponents, position, end)
+                if remaining < 0.0:
+                    break
+        score += np.log(span_probs[chosen])
+        position += 1 + chosen - starts[position]
+        if letters[position] > cuts[n_cuts]:
             n_cuts += 1
-            score = scores[way]
-            if letters[length] < length:
-                score = log_total_of_cuts(word_starts, span_probs, letters, cuts, begin, values)
-            probabilities[size] = np.exp(min(score - total, 0.0))
-            size += 1
-            way = ways[way, NEXT]
-        word_indptr[word - first + 1] = size
+            cuts[n_cuts] = letters[position]
+    return n_cuts + 1, score
+
+
+@part
+def write_path(ways, way, cuts, letters):
+    """Write the cuts between letters of a way; return their number."""
+    n_cuts = 0
+    cuts[0] = 0
+    while way > 0:
+        way = ways[way, REST]
+        cut = letters[ways[way, PLACE]]
+        if cut > cuts[n_cuts]:
+            n_cuts += 1
+            cuts[n_cuts] = cut
+    return n_cuts + 1
+
+
+@kernel
+def segmentations(nodes, unseen_char_prob, codes, offsets, marks, letter_keys, n, uniforms):
+    """Return n segmentations of each word: word_indptr, probabilities, cuts.
+
+    Those of word w are `word_indptr[w]:word_indptr[w + 1]`. The cuts of each ascend from 0 to the number of letters.
+
+    They are those with the n most probable paths; fewer if there are fewer. With marks, a segmentation is the sum of
+    all paths that differ only in how they treat the marks, so the best one of a word is not always the first. With
+    `uniforms`, n random numbers per code point, they are drawn from p(g|w).
+    """
+    word_indptr = np.zeros(offsets.size, np.int64)
+    probabilities, cuts = np.empty(offsets.size, np.float64), np.empty(codes.size + offsets.size, np.int32)
+    n_cuts, first = np.int64(0), np.int64(0)
+    size = drawn = 0
+    while first < offsets.size - 1:
+        last = end_of_run(offsets, first)
+        starts, _, span_probs = find_spans(nodes, unseen_char_prob, codes, offsets, first, last)
+        all_letters = count_letters(codes, offsets, first, last, marks)
+        room = min((2 + n // 2) * starts.size, MANY_WAYS)
+        ways, scores = np.empty((room, 5), np.int64), np.empty(room, np.float64)
+        rests, steps = np.empty(span_probs.size, np.int64), np.empty(span_probs.size, np.float64)
+        values, backward = np.empty(starts.size, np.float64), np.empty(starts.size, np.float64)
+        exponents = np.empty(starts.size, np.int64)
+        for word in range(first, last):
+            word_starts = slots_of_word(starts, offsets, first, word)
+            letters = slots_of_word(all_letters, offsets, first, word)
+            length = word_starts.size - 1
+            wanted = n
+            if uniforms.size:
+                write_backward(word_starts, span_probs, backward, exponents)
+            else:
+                wanted = min(n, 1 << min(letters[length] - 1, 32))  # all there are
+                while not best_paths(word_starts, span_probs, letters, letter_keys, wanted, ways, scores, rests, steps):
+                    room *= 4
+                    ways, scores = np.empty((room, 5), np.int64), np.empty(room, np.float64)
+            total = log_total(word_starts, span_probs, values)
+            way, done = length, 0
+            while done < wanted and way != NONE:
+                if n_cuts + length >= cuts.size:
+                    cuts = grown(cuts, 2 * (n_cuts + length))
+                if size == probabilities.size:
+                    probabilities = grown(probabilities, 2 * size)
+                if uniforms.size:
+                    some, score = write_sample(
+                        word_starts, span_probs, backward, exponents, uniforms[drawn:], cuts[n_cuts:], letters
+                    )
+                    drawn += length
+                else:
+                    some, score = write_path(ways, way, cuts[n_cuts:], letters), scores[way]
+                    way = ways[way, NEXT]
+                if letters[length] < length:
+                    score = log_total_of_cuts(word_starts, span_probs, letters, cuts, n_cuts, values)
+                probabilities[size] = np.exp(min(score - total, 0.0))
+                n_cuts += some
+                size += 1
+                done += 1
+            word_indptr[word + 1] = size
+        first = last
     return word_indptr, probabilities[:size], cuts[:n_cuts]
-
-
-@kernel
-def samples_of_words(starts, span_probs, all_letters, offsets, first, last, uniforms, n):
-    """Draw n segmentations of words from p(g|w); return the same arrays as `best_of_words`.
-
-    `uniforms` has n random numbers per code point. From position i the span (i, j) is taken with probability
-    p(i, j) * backward[j] / backward[i].
-    """
-    word_indptr, probabilities = np.empty(last - first + 1, np.int64), np.empty(n * (last - first), np.float64)
-    cuts, exponents = np.empty(n * starts.size, np.int32), np.empty(starts.size, np.int64)
-    values, backward = np.empty(starts.size, np.float64), np.empty(starts.size, np.float64)
-    word_indptr[0] = size = slot = drawn = 0
-    n_cuts = np.int64(0)
-    for word in range(first, last):
-        length = offsets[word + 1] - offsets[word]
-        word_starts, letters = starts[slot : slot + length + 1], all_letters[slot : slot + length + 1]
-        slot += length + 1
-        write_backward(word_starts, span_probs, backward, exponents)
-        total = log_total(word_starts, span_probs, values)
-        for _ in range(n):
-            begin, position, score = n_cuts, 0, 0.0
-            cuts[n_cuts] = 0
-            while position < length:
-                remaining, chosen = uniforms[drawn + position], 0
-                for k in range(word_starts[position], word_starts[position + 1]):
-                    if span_probs[k] > 0.0:
-                        chosen = k
-                        end = position + 1 + k - word_starts[position]
-                        remaining -= share_of(span_probs[k], backward, exponents, position, end)
-                        if remaining < 0.0:
-                            break
-                score += np.log(span_probs[chosen])
-                position += 1 + chosen - word_starts[position]
-                if letters[position] > cuts[n_cuts]:
-                    n_cuts += 1
-                    cuts[n_cuts] = letters[position]
-            n_cuts += 1
-            drawn += length
-            if letters[length] < length:
-                score = log_total_of_cuts(word_starts, span_probs, letters, cuts, begin, values)
-            probabilities[size] = np.exp(min(score - total, 0.0))
-            size += 1
-        word_indptr[word - first + 1] = size
-    return word_indptr, probabilities, cuts[:n_cuts]

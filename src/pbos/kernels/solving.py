@@ -3,7 +3,7 @@
 import numpy as np
 
 from pbos.kernels import kernel
-from pbos.kernels.machine import LINE_FLOATS, prefetch
+from pbos.kernels.machine import LINE_FLOATS, prefetch, prefetch_row
 
 AHEAD = 16  # entries whose vectors are prefetched
 
@@ -15,14 +15,6 @@ AHEAD = 16  # entries whose vectors are prefetched
 
 LEAST_ITERATIONS = 4  # before the gains tell what is left
 LOOSE = 10  # how many times what is left its bound may be
-
-
-@kernel
-def prefetch_pair(pairs, column, width):
-    """Prefetch the two vectors of a column, `width` numbers in whole cache lines."""
-    start = np.int64(column) * width
-    for at in range(start, start + width, LINE_FLOATS):
-        prefetch(pairs, at)
 
 
 @kernel
@@ -43,7 +35,7 @@ def normal_product(rows, shares, pairs, curvature):
         k = start
         while k + 3 < end:
             for later in range(k + AHEAD, min(k + AHEAD + 4, size)):
-                prefetch_pair(pairs, indices[later], width)
+                prefetch_row(pairs, indices[later], width, LINE_FLOATS)
             a, b, c, d = data[k], data[k + 1], data[k + 2], data[k + 3]
             first, second, third, fourth = indices[k], indices[k + 1], indices[k + 2], indices[k + 3]
             for dim in range(dims):
@@ -56,7 +48,7 @@ def normal_product(rows, shares, pairs, curvature):
             k += 4
         while k < end:
             if k + AHEAD < size:
-                prefetch_pair(pairs, indices[k + AHEAD], width)
+                prefetch_row(pairs, indices[k + AHEAD], width, LINE_FLOATS)
             a, first = data[k], indices[k]
             for dim in range(dims):
                 word[dim] += a * pairs[first, 0, dim]

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pbos.kernels import grown, kernel
+from pbos.kernels import grown, kernel, part
 
 # Words of a text ------------------------------------------------------------------------------------------------------
 
@@ -46,15 +46,6 @@ def slot_of(slots, hash_):
 
 
 @kernel
-def free_place(slots, hash_):
-    """Return the first free slot for a hash."""
-    place = slot_of(slots, hash_)
-    while slots[place] >= 0:
-        place = (place + 1) & (slots.size - 1)
-    return place
-
-
-@kernel
 def find_words(codes, kinds):
     """Find the words of a text and number the distinct ones in the order in which they first occur.
 
@@ -86,21 +77,22 @@ def find_words(codes, kinds):
         for k in range(at, end):
             hash_ = (hash_ ^ np.uint64(codes[k])) * MULTIPLIER
             hash_ ^= hash_ >> np.uint64(32)
+        if n_words == starts.size:
+            starts, ends, hashes = grown(starts, 2 * n_words), grown(ends, 2 * n_words), grown(hashes, 2 * n_words)
+            slots = np.full(4 * n_words, -1, np.int32)
+            for known in range(n_words):
+                place = slot_of(slots, hashes[known])
+                while slots[place] >= 0:
+                    place = (place + 1) & (slots.size - 1)
+                slots[place] = known
         place = slot_of(slots, hash_)
-        while True:
-            word = slots[place]
-            if word < 0 or (
-                hashes[word] == hash_ and ends[word] - starts[word] == length and same(codes, starts[word], at, length)
-            ):
-                break
+        word = slots[place]
+        while word >= 0 and not (
+            hashes[word] == hash_ and ends[word] - starts[word] == length and same(codes, starts[word], at, length)
+        ):
             place = (place + 1) & (slots.size - 1)
+            word = slots[place]
         if word < 0:
-            if n_words == starts.size:
-                starts, ends, hashes = grown(starts, 2 * n_words), grown(ends, 2 * n_words), grown(hashes, 2 * n_words)
-                slots = np.full(4 * n_words, -1, np.int32)
-                for known in range(n_words):
-                    slots[free_place(slots, hashes[known])] = known
-                place = free_place(slots, hash_)
             word = n_words
             slots[place] = word
             starts[word], ends[word], hashes[word] = at, end, hash_
@@ -121,9 +113,9 @@ def find_words(codes, kinds):
 MOST = np.uint32(0xFFFFFFFF)
 
 
-@kernel
+@part
 def mixed(number):
-    """Return 64 bits that look random, the same for the same number (the finalizer of SplitMix64)."""
+    """Return 64 bits that look random, the same for the same uint64 (the finalizer of SplitMix64)."""
     number = (number ^ (number >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     number = (number ^ (number >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return number ^ (number >> np.uint64(31))
@@ -149,12 +141,6 @@ def thin_out(ids, line_ends, keep, seed):
 
 
 @kernel
-def n_contexts(at, start, end, window):
-    """Return how many words are near the one at a position in a line."""
-    return min(at - start, window) + min(end - 1 - at, window)
-
-
-@kernel
 def count_contexts(thinned, thinned_ends, ids, line_ends, n_words, window):
     """Return how often each word has each context, as a CSR matrix with sorted columns.
 
@@ -167,7 +153,7 @@ def count_contexts(thinned, thinned_ends, ids, line_ends, n_words, window):
         start = 0
         for line in range(ends.size):
             for at in range(start, ends[line]):
-                indptr[words[at] + 1] += n_contexts(at, start, ends[line], most)
+                indptr[words[at] + 1] += min(at - start, most) + min(ends[line] - 1 - at, most)
             start = ends[line]
     for word in range(n_words):
         indptr[word + 1] += indptr[word]
@@ -182,12 +168,10 @@ def count_contexts(thinned, thinned_ends, ids, line_ends, n_words, window):
         for line in range(ends.size):
             for at in range(start, ends[line]):
                 for other in range(at + 1, min(at + most + 1, ends[line])):
-                    first, second = words[at], words[other]
-                    indices[filled[first]] = before + second
-                    weights[filled[first]] = most + 1 - (other - at)
+                    first, second, weight = words[at], words[other], most + 1 - (other - at)
+                    indices[filled[first]], weights[filled[first]] = before + second, weight
                     filled[first] += 1
-                    indices[filled[second]] = after + first
-                    weights[filled[second]] = most + 1 - (other - at)
+                    indices[filled[second]], weights[filled[second]] = after + first, weight
                     filled[second] += 1
             start = ends[line]
     return sum_up(indptr, indices, weights, 3 * n_words)
@@ -312,14 +296,11 @@ def order(first, at, second, to):
 
 
 @kernel
-def copy_word(words, at, out, size):
-    """Append a word to others; return where the next one starts, and the new size."""
-    while True:
-        out[size] = words[at]
-        size += 1
+def next_word(words, at):
+    """Return where the next word starts."""
+    while words[at] != END:
         at += 1
-        if words[at - 1] == END:
-            return at, size
+    return at + 1
 
 
 @kernel
@@ -329,11 +310,16 @@ def join_lists(first, second):
     at = to = 0
     while at < first.size or to < second.size:
         which = -1 if to == second.size else 1 if at == first.size else order(first, at, second, to)
-        start = size
+        start, to_start = at, to
         if which <= 0:
-            at, size = copy_word(first, at, out, size)
+            at = next_word(first, at)
         if which >= 0:
-            to, size = copy_word(second, to, out, start)
+            to = next_word(second, to)
+        for k in range(start, at):
+            out[size + k - start] = first[k]
+        for k in range(to_start, to):
+            out[size + k - to_start] = second[k]
+        size += max(at - start, to - to_start)
     return out[:size].copy()
 
 
@@ -362,11 +348,3 @@ def count_sorted(words):
         at = to
         n_words += 1
     return n_words
-
-
-@kernel
-def next_word(words, at):
-    """Return where the next word starts."""
-    while words[at] != END:
-        at += 1
-    return at + 1

@@ -6,18 +6,9 @@ import numpy as np
 
 from pbos.kernels import kernel, part
 from pbos.kernels.lattice import end_of_run, weights_of_run
-from pbos.kernels.machine import LINE, as_float32, prefetch
+from pbos.kernels.machine import LINE, as_float32, prefetch, prefetch_row
 
 AHEAD = 16  # entries whose vectors, or evidence, are prefetched
-
-
-@part
-def prefetch_row(array, row, size, line):
-    """Prefetch a row of `size` numbers, `line` of them per cache line; the row may start inside a line."""
-    start = np.int64(row) * size
-    for at in range(start, start + size, line):
-        prefetch(array, at)
-    prefetch(array, start + size - 1)
 
 
 @part

@@ -4,6 +4,4 @@ In: words as people have them, an index of known subwords, a spelling, subword v
 segmentations, confidences, nearest words, and the explanation of a word as text, SVG and HTML. Start with `subwords`:
 the class `Subwords` reads words (`text`, `variants`), looks them up (`index`) and calls the kernels; `lattice`,
 `explanation` and `drawing` show one word. Imports files, jobs, kernels, errors and settings only.
-
-`Model._embed_with_confidence(words)` gives vectors and confidences together, as the server needs them.
 """

@@ -44,15 +44,15 @@ class Confidence:
     curve: npt.NDArray[np.float32]
 
     def __post_init__(self) -> None:
-        for one in fields(self):  # read-only, as mapped ones are, for the same kernel signature
-            getattr(self, one.name).flags.writeable = False
+        for array in self.tensors().values():  # read-only, as mapped ones are, for the same kernel signature
+            array.flags.writeable = False
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Confidence, tuple(getattr(self, one.name) for one in fields(self))
+        return Confidence, tuple(self.tensors().values())
 
     @classmethod
     def of_tensors(cls, tensors: dict[str, npt.NDArray[Any]]) -> Confidence | None:
-        """Return what `tensors` returned, if it is there."""
+        """Undo `tensors`; return None if the tensors of a model have no confidence."""
         if "confidence.evidence" not in tensors:
             return None
         return cls(**{one.name: tensors[f"confidence.{one.name}"] for one in fields(cls)})

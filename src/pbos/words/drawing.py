@@ -17,7 +17,7 @@ MARGIN = 18
 LABEL = 12  # font size
 MIN_LABEL = 0.05  # less probable spans get no label, except on the best path
 JOINER = "\u200d"
-JOINERS = ("\u200c", JOINER)
+JOINERS = "\u200c", JOINER
 
 
 class Arc(NamedTuple):
@@ -57,8 +57,14 @@ def draw(
         f'font-family="system-ui, sans-serif" font-size="20" text-anchor="middle" color="currentColor">'
         f"<title>{text}</title>"
     )
-    for arc in sorted(arcs, key=lambda arc: (arc.is_best, arc.span.posterior)):
-        yield _path(arc, base)
+    for span, is_best, middle, radius, height in sorted(arcs, key=lambda arc: (arc.is_best, arc.span.posterior)):
+        kind = f'class="best" stroke="{BEST}"' if is_best else 'stroke="currentColor"'
+        opacity = 1.0 if is_best else 0.2 + 0.6 * span.posterior
+        yield (
+            f'<path {kind} d="M{middle - radius:g} {base} A{radius:g} {height} 0 0 1 {middle + radius:g} {base}" '
+            f'fill="none" stroke-width="{1.25 + 5.75 * span.posterior:.2f}" stroke-opacity="{opacity:.2f}">'
+            f"<title>{escape(printable(span.subword))} {span.posterior:.3f}</title></path>"
+        )
     on_path = {0, *(end for _, end in best)}
     for position, x in enumerate(xs):
         kind = f'class="cut" r="4" fill="{BEST}"' if position in on_path else 'r="2" fill="currentColor" opacity="0.35"'
@@ -68,18 +74,6 @@ def draw(
         yield f'<text {kind} x="{(x + next_x) / 2:g}" y="{base + 32}" fill="currentColor">{escape(letter)}</text>'
     yield from _labels(arcs, base)
     yield "</svg>"
-
-
-def _path(arc: Arc, base: int) -> str:
-    posterior = arc.span.posterior
-    kind = f'class="best" stroke="{BEST}"' if arc.is_best else 'stroke="currentColor"'
-    opacity = 1.0 if arc.is_best else 0.2 + 0.6 * posterior
-    left, right = arc.middle - arc.radius, arc.middle + arc.radius
-    return (
-        f'<path {kind} d="M{left:g} {base} A{arc.radius:g} {arc.height} 0 0 1 {right:g} {base}" fill="none" '
-        f'stroke-width="{1.25 + 5.75 * posterior:.2f}" stroke-opacity="{opacity:.2f}">'
-        f"<title>{escape(printable(arc.span.subword))} {posterior:.3f}</title></path>"
-    )
 
 
 def _labels(arcs: list[Arc], base: int) -> Iterator[str]:

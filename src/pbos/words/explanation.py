@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cached_property
 from html import escape
 from typing import Any
@@ -87,13 +87,12 @@ class Explanation:
         `spans` are positions in `spelled`, the word with its boundary marks. `known`, `confidence` and `neighbors` need
         a model.
         """
+        cuts = [{"pieces": list(one.pieces), "probability": one.probability} for one in self.segmentations]
         data = {
             "word": self.word,
             "read_as": self.read_as,
             "spelled": self.lattice.spelled,
-            "segmentations": [
-                {"pieces": list(one.pieces), "probability": one.probability} for one in self.segmentations
-            ],
+            "segmentations": cuts,
             "weights": [{"subword": subword, "weight": weight} for subword, weight in self.weights],
             "spans": [span._asdict() for span in self.lattice.spans],
             "entropy": self.entropy,
@@ -121,9 +120,8 @@ class Explanation:
             lines.append(f"  read as: {one_line(self.read_as)}")
         for title, rows in tables:
             lines.append(f"  {title}")
-            lines += [f"    {label:<{width}}  {share:.3f}  {bar(share)}".rstrip() for label, share in rows]
-            if not rows:
-                lines.append(f"    {NO_WEIGHTS}")
+            bars = [f"    {label:<{width}}  {share:.3f}  {bar(share)}".rstrip() for label, share in rows]
+            lines += bars or [f"    {NO_WEIGHTS}"]
         return "\n".join(lines)
 
     def svg(self) -> str:
@@ -131,26 +129,19 @@ class Explanation:
         return self.lattice.svg()
 
     def _repr_html_(self) -> str:
-        return "".join(self._html())
-
-    def _html(self) -> Iterator[str]:
         tables = self._tables()
         if self.known is not None:
             tables.append(("nearest words", self.neighbors[: self.n]))
-        yield '<div style="max-width: 100%; overflow-x: auto">'
-        yield self.svg()
+        parts = ['<div style="max-width: 100%; overflow-x: auto">', self.svg()]
         if self.read_as != self.word:
-            yield f"<div>read as: <bdi>{escape(printable(self.read_as))}</bdi></div>"
-        yield f"<div>{' &nbsp; '.join(self._facts())}</div>"
-        yield '<div style="display: flex; flex-wrap: wrap; gap: 0 2.5em">'
+            parts.append(f"<div>read as: <bdi>{escape(printable(self.read_as))}</bdi></div>")
+        parts.append(f"<div>{' &nbsp; '.join(self._facts())}</div>")
+        parts.append('<div style="display: flex; flex-wrap: wrap; gap: 0 2.5em">')
         for title, rows in tables:
-            yield f'<div style="min-width: 15em"><div style="margin: 0.8em 0 0.2em"><b>{title}</b></div>'
-            for label, share in rows:
-                yield _html_bar(label, share)
-            if not rows:
-                yield f"<div>{NO_WEIGHTS}</div>"
-            yield "</div>"
-        yield "</div></div>"
+            parts.append(f'<div style="min-width: 15em"><div style="margin: 0.8em 0 0.2em"><b>{title}</b></div>')
+            parts += [_html_bar(label, share) for label, share in rows] or [f"<div>{NO_WEIGHTS}</div>"]
+            parts.append("</div>")
+        return "".join([*parts, "</div></div>"])
 
     def __repr__(self) -> str:
         return f"<Explanation {self.word!r}: best {self.segmentations[0]}, coverage {self.coverage:.2f}>"

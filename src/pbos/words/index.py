@@ -51,25 +51,9 @@ class SubwordIndex:
         rows: npt.NDArray[np.int32],
         prob_levels: npt.NDArray[np.float32] = NO_LEVELS,
     ) -> SubwordIndex:
-        """Pack the nodes of a trie, given in level order.
-
-        Args:
-            alphabet: The characters, as code points in ascending order.
-            labels: The position in the alphabet of each node's last character; 0 for the root.
-            children: The number of children of each node; 0 for the root.
-            probs: The probability of each node; 0 for none. With `prob_levels`, its number among these.
-            rows: The row of its vector; -1 for none.
-            prob_levels: See `with_prob_levels`.
-        """
-        arrays = IndexArrays(
-            alphabet=alphabet.astype(np.uint32),
-            labels=narrow(labels),
-            children=narrow(children),
-            probs=probs,
-            prob_levels=prob_levels,
-            rows=pack_rows(rows),
-        )
-        return cls(arrays)
+        """Pack the nodes of a trie, given in level order; see `IndexArrays`. The rows are plain, -1 for none."""
+        alphabet = alphabet.astype(np.uint32)
+        return cls(IndexArrays(alphabet, narrow(labels), narrow(children), probs, prob_levels, pack_rows(rows)))
 
     @classmethod
     def of_tensors(cls, tensors: dict[str, npt.NDArray[Any]]) -> SubwordIndex:
@@ -95,13 +79,12 @@ class SubwordIndex:
     def is_valid(self, n_vectors: int) -> bool:
         """Return whether the arrays of a file, whose sizes fit, are a trie whose rows are below `n_vectors`.
 
-        Then no kernel leaves the arrays. A walk starts at a character: its node is a letter + 1, and there are as many
-        nodes after the root as letters, at least. It goes on to a child of its node: the children of all nodes together
-        are exactly the nodes after the letters (`ends` reaches the last node), and each is larger than its parent
-        (`ends[k - 1] >= k`: a node's parent comes before it), so that following parents ends at the root. The position
-        of a child among its siblings is the number of siblings with smaller letters, which is right because letters
-        ascend among siblings. Letters are below the size of the alphabet, and characters have a place in a table of all
-        Unicode characters. What is read at a node are its record and its vector; the row of that is checked.
+        Then no kernel leaves the arrays. A walk starts at a character: its node is a letter + 1, and all letters have
+        nodes. It goes on to a child of its node: the children of all nodes are exactly the nodes after the letters
+        (`ends` reaches the last node), and each comes after its parent (`ends[k - 1] >= k`), so that following parents
+        ends at the root. The position of a child among its siblings is the number of siblings with smaller letters,
+        which is right because letters ascend among siblings. Letters are below the size of the alphabet, and characters
+        have a place in a table of all Unicode characters. The rows of vectors are checked, too.
         """
         alphabet, labels, children, probs, levels, rows = self.arrays
         n_letters = alphabet.size
@@ -126,19 +109,16 @@ class SubwordIndex:
         )
 
     def unpacked(self, lengths: npt.NDArray[np.float32] | None = None) -> Nodes:
-        """Unpack the index for the kernels: 32 bytes per node.
-
-        Args:
-            lengths: The lengths of the vectors, by row; None for 1.
-        """
+        """Unpack the index for the kernels, with the lengths of the vectors by row (1 if None): 32 bytes per node."""
         lengths = np.ones(self.n_vectors, np.float32) if lengths is None else lengths
         alphabet, labels, children, *probs, rows = self.arrays
         n_letters = alphabet.size
         letters = np.full(int(alphabet.max(initial=0)) + 1, n_letters, np.int32)
         letters[alphabet] = np.arange(n_letters)
         window = 0
-        if n_letters > WINDOW:
-            window = busiest_window(np.bincount(labels[1:], minlength=n_letters))
+        if n_letters > WINDOW:  # the adjacent letters that most nodes end with
+            sums = np.cumsum(np.bincount(labels[1:], minlength=n_letters))
+            window = int(np.argmax(sums[WINDOW - 1 :] - np.concatenate([[0], sums[:-WINDOW]])))
         letter_bits = np.zeros((n_letters + 1, 2), np.uint64)
         place = np.arange(min(WINDOW, n_letters))
         letter_bits[window + place, place // 64] = np.uint64(1) << (place % 64).astype(np.uint64)
@@ -158,8 +138,7 @@ class SubwordIndex:
     @property
     def code_points(self) -> npt.NDArray[np.uint32]:
         """The last character of every node, unpacked; 0 for the root."""
-        last = self.alphabet.take(self.arrays.labels[1:])
-        return np.concatenate([np.zeros(1, np.uint32), last])
+        return np.concatenate([np.zeros(1, np.uint32), self.alphabet.take(self.arrays.labels[1:])])
 
     @property
     def probs(self) -> npt.NDArray[np.float32]:
@@ -170,7 +149,7 @@ class SubwordIndex:
     @property
     def rows(self) -> npt.NDArray[np.int32]:
         """The row of every node's vector, unpacked; -1 for none."""
-        return unpack_rows(self.arrays.rows)
+        return row_numbers(self.arrays.rows).astype(np.int32) - 1
 
     @property
     def n_vectors(self) -> int:
@@ -203,11 +182,10 @@ class SubwordIndex:
 
     def strings(self) -> Iterator[str]:
         """Yield the string of every node except the root, in node order."""
-        strings = [""] * (len(self) + 1)
-        for node, (parent, code) in enumerate(zip(self.parents().tolist(), self.code_points.tolist(), strict=True)):
-            if node:
-                strings[node] = strings[parent] + chr(code)
-                yield strings[node]
+        strings = [""]
+        for parent, code in zip(self.parents()[1:].tolist(), self.code_points[1:].tolist(), strict=True):
+            strings.append(strings[parent] + chr(code))
+            yield strings[-1]
 
     def parents(self) -> npt.NDArray[np.int64]:
         """Return the parent of every node; the root is its own."""
@@ -244,10 +222,9 @@ class SubwordIndex:
         return np.where(inner == np.arange(inner.size), 0, inner)
 
     def with_vectors(self, keep: npt.NDArray[np.bool_]) -> SubwordIndex:
-        """Return an index in which only the kept nodes have vectors; the others keep their probabilities.
+        """Return an index in which only the kept nodes have vectors, with their rows renumbered in the same order.
 
-        Those with neither are dropped; a probability is too small to keep if it is at the lowest level, PROB_RANGE
-        times the largest. The remaining rows are renumbered, in the same order.
+        Others stay if their probability is above the lowest level, PROB_RANGE times the largest.
         """
         index, probs = self.with_rows(np.where(keep, self.rows, NO_ROW)), self.probs
         return index.pruned(index.can_weigh() | (probs > 1.05 * PROB_RANGE * probs.max()))
@@ -274,12 +251,6 @@ class SubwordIndex:
         return SubwordIndex.of(self.alphabet[alphabet_kept], labels, children, probs, rows, levels)
 
 
-def busiest_window(counts: npt.NDArray[np.int64]) -> int:
-    """Return the start of the WINDOW adjacent letters that most nodes end with."""
-    sums = np.concatenate([[0], np.cumsum(counts)])
-    return int(np.argmax(sums[WINDOW:] - sums[:-WINDOW]))
-
-
 def narrow(numbers: npt.NDArray[np.integer[Any]]) -> npt.NDArray[Any]:
     """Return non-negative numbers in the smallest type that fits."""
     return numbers.astype(np.min_scalar_type(int(numbers.max(initial=0))))
@@ -301,8 +272,3 @@ def row_numbers(packed: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint32]:
     numbers = np.zeros((len(packed), 4), np.uint8)
     numbers[:, : packed.shape[1]] = packed
     return numbers.view("<u4")[:, 0]
-
-
-def unpack_rows(packed: npt.NDArray[np.uint8]) -> npt.NDArray[np.int32]:
-    """Undo `pack_rows`."""
-    return row_numbers(packed).astype(np.int32) - 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -48,13 +49,10 @@ class Lattice:
     @property
     def spans(self) -> list[Span]:
         """Every span with a probability or a weight, by start and end."""
-        return [self._span(k) for k in np.flatnonzero((self._spans.probs > 0) | (self._spans.weights > 0)).tolist()]
-
-    def _span(self, k: int) -> Span:
-        spans = self._spans
-        start, end = int(spans.begins[k]), int(spans.ends[k])
-        values = float(spans.probs[k]), float(spans.posteriors[k]), float(spans.weights[k])
-        return Span(start, end, self.spelled[start:end], *values)
+        arrays = (self._spans.begins, self._spans.ends, self._spans.probs, self._spans.posteriors, self._spans.weights)
+        rows = zip(*(array.tolist() for array in arrays), strict=True)
+        spans = (Span(start, end, self.spelled[start:end], *values) for start, end, *values in rows)
+        return [span for span in spans if span.prob > 0 or span.weight > 0]
 
     def best(self, n: int = 1) -> list[Segmentation]:
         """Return the n most probable segmentations, best first (fewer if the word has fewer).
@@ -80,9 +78,9 @@ class Lattice:
     def weights(self) -> list[tuple[str, float]]:
         """Return the weights a(s|w) of the subwords that have a vector, largest first; they sum to 1."""
         sums: dict[str, float] = {}
-        for k in np.flatnonzero(self._spans.weights > 0).tolist():
-            subword = self.spelled[self._spans.begins[k] : self._spans.ends[k]]
-            sums[subword] = sums.get(subword, 0.0) + float(self._spans.weights[k])
+        for span in self.spans:
+            if span.weight > 0:
+                sums[span.subword] = sums.get(span.subword, 0.0) + span.weight
         return sorted(sums.items(), key=lambda item: -item[1])
 
     def coverage(self) -> float:
@@ -99,20 +97,16 @@ class Lattice:
         Very improbable spans are left out.
         """
         best = self._best_path()
-        spans = [self._span(k) for k in np.flatnonzero(self._spans.probs > 0).tolist()]
-        spans = [span for span in spans if span.posterior >= MIN_DRAWN or (span.start, span.end) in best]
+        spans = [span for span in self.spans if span.posterior >= MIN_DRAWN or (span.start, span.end) in best]
         description = f"Segmentations of {self.word}: {', '.join(map(str, self.best(3)))}"
         return "".join(draw(self.spelled, self._spans.is_mark.tolist(), spans, best, description))
 
     def _best_path(self) -> set[tuple[int, int]]:
         """Return the (start, end) of the spans on the most probable path, by the Viterbi algorithm."""
-        with np.errstate(divide="ignore"):
-            steps = np.log(self._spans.probs)
-        scores, ends = [-np.inf] * len(self.spelled) + [0.0], [0] * len(self.spelled)
-        backward = (array[::-1].tolist() for array in (self._spans.begins, self._spans.ends, steps))
-        for start, end, step in zip(*backward, strict=True):
-            if step + scores[end] > scores[start]:
-                scores[start], ends[start] = step + scores[end], end
+        scores, ends = [-math.inf] * len(self.spelled) + [0.0], [0] * len(self.spelled)
+        for span in reversed(self.spans):
+            if span.prob > 0 and (score := math.log(span.prob) + scores[span.end]) > scores[span.start]:
+                scores[span.start], ends[span.start] = score, span.end
         path, start = set(), 0
         while start < len(self.spelled):
             path.add((start, ends[start]))

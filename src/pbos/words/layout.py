@@ -48,22 +48,16 @@ OPTIONAL_LAYOUT: Layout = {
     "subword_norms": (("F32",), 1),
     "target_vectors": (("F32",), 2),
     "confidence.evidence": (("F16",), 2),
-    "confidence.mean": (("F32",), 1),
-    "confidence.scale": (("F32",), 1),
-    "confidence.center": (("F32",), 1),
-    "confidence.spread": (("F32",), 1),
-    "confidence.coefficients": (("F32",), 1),
-    "confidence.curve": (("F32",), 1),
 }
+for _name in ("mean", "scale", "center", "spread", "coefficients", "curve"):
+    OPTIONAL_LAYOUT[f"confidence.{_name}"] = ("F32",), 1
 LAYOUT = INDEX_LAYOUT | MODEL_LAYOUT | OPTIONAL_LAYOUT
 
 
 def load_model_folder(path: PathLike, verify: bool = False) -> tuple[Tensors, Spelling, dict[str, Any]]:
-    """Map the folder of a model or a segmenter into memory and check it; return its tensors, spelling and config.
+    """Map the folder (or URL) of a model or a segmenter into memory and check it; return tensors, spelling and config.
 
-    Args:
-        path: The folder, or its URL.
-        verify: Whether to check the checksums of large tensors too, which takes longer than all the rest.
+    With `verify`, the checksums of large tensors are checked too, which takes longer than all the rest.
     """
     folder = folder_of(path)
     tensors, config = load_folder(folder, LAYOUT, verify)
@@ -94,44 +88,38 @@ def check_tensors(folder: Path, tensors: Tensors, config: dict[str, Any]) -> Non
     for name, array in tensors.items():
         check_type(f"{folder}: tensor {name}", TYPE_NAMES.get(array.dtype), array.shape, LAYOUT[name])
     index = SubwordIndex.of_tensors(tensors)
-    vectors = tensors.get("subword_vectors")
-    problems = {
-        "the index arrays have inconsistent sizes": not index.has_sizes(),
-        f"{CONFIG} does not belong to {TENSORS}": config.get("subwords") != index.arrays.labels.size - 1,
+    n_vectors = index.arrays.labels.size - 1  # at most, in a segmenter
+    fits = {
+        "the index arrays have inconsistent sizes": index.has_sizes(),
+        f"{CONFIG} does not belong to {TENSORS}": config.get("subwords") == n_vectors,
     }
-    if vectors is not None:
-        offsets = tensors["words.offsets"]
-        (rows, dims), n_words, is_int8 = vectors.shape, offsets.size - 1, vectors.dtype == np.int8
-        scales, norms, targets = (tensors.get(name) for name in ("subword_scales", "subword_norms", "target_vectors"))
-        problems |= {
-            "there are more vectors than an index can name": rows > MAX_ROW + 1,
-            "the subword vectors do not fit their scales": (scales is not None) != is_int8
-            or (scales is not None and scales.size != rows),
-            "the subword vectors do not fit their norms": norms is not None and (is_int8 or norms.size != rows),
-            "the words do not fit their offsets": not (
-                n_words >= 0
-                and offsets[0] == 0
-                and offsets[-1] == tensors["words.bytes"].size
-                and (offsets[1:] >= offsets[:-1]).all()
-            ),
-            "the target vectors do not fit the words": targets is not None and targets.shape != (n_words, dims),
-            "the confidence does not fit the subword vectors": not confidence_fits(tensors, rows, dims),
-            f"the sizes in {CONFIG} are not those in {TENSORS}": [
-                config.get(key) for key in ("vectors", "dims", "words")
-            ]
-            != [rows, dims, n_words],
+    if "subword_vectors" in tensors:
+        vectors, offsets = tensors["subword_vectors"], tensors["words.offsets"]
+        (n_vectors, dims), n_words, is_int8 = vectors.shape, offsets.size - 1, vectors.dtype == np.int8
+        shapes = {name: array.shape for name, array in tensors.items()}
+        ascends = n_words >= 0 and offsets[0] == 0 and (offsets[1:] >= offsets[:-1]).all()
+        fits |= {
+            "there are more vectors than an index can name": n_vectors <= MAX_ROW + 1,
+            "the subword vectors do not fit their scales": shapes.get("subword_scales")
+            == ((n_vectors,) if is_int8 else None),
+            "the subword vectors do not fit their norms": shapes.get("subword_norms")
+            in ((None,) if is_int8 else (None, (n_vectors,))),
+            "the words do not fit their offsets": ascends and offsets[-1] == tensors["words.bytes"].size,
+            "the target vectors do not fit the words": shapes.get("target_vectors") in (None, (n_words, dims)),
+            "the confidence does not fit the subword vectors": confidence_fits(tensors, n_vectors, dims),
+            f"the sizes in {CONFIG} are not those in {TENSORS}": [n_vectors, dims, n_words]
+            == [config.get(key) for key in ("vectors", "dims", "words")],
         }
-    for problem, found in problems.items():
-        if found:
+    for problem, is_fine in fits.items():
+        if not is_fine:
             raise damaged(folder, problem)
-    if not index.is_valid(len(index) if vectors is None else len(vectors)):
+    if not index.is_valid(n_vectors):
         raise damaged(folder, "the index of subwords is not a trie")
 
 
 def confidence_fits(tensors: Tensors, rows: int, dims: int) -> bool:
     """Return whether a model has a whole confidence that fits its vectors, or none."""
-    names = [name for name in OPTIONAL_LAYOUT if name.startswith("confidence.")]
-    shapes = [tensors[name].shape for name in names if name in tensors]
+    shapes = [tensors[name].shape for name in OPTIONAL_LAYOUT if name.startswith("confidence.") and name in tensors]
     n_evidence = shapes[0][-1] if shapes else 0
     n = n_evidence + 4  # features
     whole = [(rows, n_evidence), (dims,), (1,), (n,), (n,), (1 + n + n * (n + 1) // 2,), (CURVE,)]

@@ -43,8 +43,8 @@ def nearest(
 ) -> list[tuple[int, float]]:
     """Return the n unit vectors that are nearest to a query, as (position, cosine); of equal ones the first.
 
-    The rough products of all vectors with the query come from rounded ones. So the candidates are compared once more;
-    `units` returns the exact vectors at some positions.
+    The rough products of all vectors with the query come from rounded ones. So the candidates are compared once more,
+    with the exact vectors, which `units` returns for positions.
     """
     off = STEPS * math.sqrt(query.size) + ROUNDING * STEPS**2  # at most: each number of each vector by half a step
     best = at_least(rough, n, math.ceil(2 * off))
@@ -62,11 +62,6 @@ def at_least(values: npt.NDArray[Any], n: int, slack: float = 0) -> npt.NDArray[
     if not 0 < n < values.size:
         return np.arange(values.size if n > 0 else 0)
     few = values[:: max(1, values.size // max(4096, 8 * n))]  # the nth largest of these is no larger
-    best: npt.NDArray[np.intp] = np.flatnonzero(values >= nth_largest(few, n) - slack)
-    return best[values[best] >= nth_largest(values[best], n) - slack]
-
-
-def nth_largest(values: npt.NDArray[Any], n: int) -> float:
-    """Return the nth largest of at least n values."""
-    found: float = np.partition(values, values.size - n)[values.size - n]
-    return found
+    best: npt.NDArray[np.intp] = np.flatnonzero(values >= np.partition(few, -n)[-n] - slack)
+    best = best[values[best] >= np.partition(values[best], -n)[-n] - slack]
+    return best

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -25,14 +25,13 @@ from pbos.kernels.lattice import (
     find_spans,
     span_posteriors,
     weights_of_words,
-    whole_words,
 )
-from pbos.kernels.paths import best_of_words, count_letters, samples_of_words
+from pbos.kernels.paths import count_letters, segmentations
 from pbos.kernels.trie import Nodes
 from pbos.kernels.vectors import compose, embed_words, write_evidence, write_squares
 from pbos.settings import Spelling
 from pbos.words.arrays import FloatMatrix
-from pbos.words.index import SubwordIndex, unpack_rows
+from pbos.words.index import SubwordIndex, row_numbers
 from pbos.words.readonly import ReadOnlyDict, ReadOnlyList
 from pbos.words.text import LEFT, RIGHT, Codes, PackedStrings, encode, mark, normalize, unpack_strings
 from pbos.words.variants import Alphabet, Reader, capitalized_words
@@ -48,7 +47,7 @@ CHUNK = 4096  # words per thread and step, at most
 SMALL_CHUNK = 256  # fewer words are not worth a thread
 MOST_CUTS = 1 << 25  # segmentations times characters of the longest word
 MOST_DRAWS = 1 << 27  # samples times characters of SMALL_CHUNK words
-LONG_RUN = 2048  # slots whose segmentations are found together
+NOT_RANDOM = np.zeros(0)
 CANDIDATES = 4  # per segmentation that is asked for, in words with marks: those with the most probable paths
 LEAST = np.float32(1e-3)  # added to lengths before their logarithms are taken
 NO_SCALES = np.zeros(0, np.float32)
@@ -101,26 +100,14 @@ class Subwords:
         lengths: npt.NDArray[np.float32] | None = None,
         packed_words: PackedStrings | None = None,
     ) -> None:
-        """Keep what is given.
-
-        Args:
-            index: The known subwords.
-            spelling: How a word becomes subwords and weights.
-            lengths: The lengths of the subword vectors, if there are any.
-            packed_words: The training words, if they are known.
-        """
+        """Use an index, a spelling, the lengths of the subword vectors, and the training words, if these are known."""
         self.index, self.spelling = index, spelling
         self._lengths, self._packed_words = lengths, packed_words
         kind = WEIGHTINGS[spelling.weighting]
         self._weighing = spelling.unseen_char_prob, kind, spelling.start_weight, spelling.end_weight
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return unpickle_subwords, (
-            self.index,
-            self.spelling,
-            self._lengths,
-            self._packed_words,
-        )  # without the unpacked index
+    def __reduce__(self) -> tuple[Any, ...]:  # without the unpacked index
+        return unpickle_subwords, (self.index, self.spelling, self._lengths, self._packed_words)
 
     @cached_property
     def _nodes(self) -> Nodes:
@@ -180,7 +167,7 @@ class Subwords:
         """Return all spans of a word, with probabilities, posteriors and weights."""
         (plain,) = self.read([word])
         codes = encode([plain], self.spelling)
-        letters = count_letters(*codes, 0, 1, self.spelling.boundaries, self.spelling.inner_boundaries)
+        letters = count_letters(*codes, 0, 1, (self.spelling.boundaries, self.spelling.inner_boundaries))
         found = list(self._inspected(self._nodes, codes))
         if self._weight_nodes is not self._nodes:
             found[4] = self._inspected(self._weight_nodes, codes)[4]
@@ -210,18 +197,17 @@ class Subwords:
             return self._embed_read(self.read(words), 0, vectors, out)
 
         def embed_chunk(chunk: slice) -> None:
-            some, place = words[chunk], out[chunk]
-            distinct = list(dict.fromkeys(some))
-            if 2 * len(distinct) > len(some):
-                return self._embed_read(self.read(some), chunk.start, vectors, place)
-            composed = np.empty((len(distinct), out.shape[1]), np.float32)
+            given = words[chunk]
+            rows = {word: row for row, word in enumerate(dict.fromkeys(given))}
+            if 2 * len(rows) > len(given):
+                return self._embed_read(self.read(given), chunk.start, vectors, out[chunk])
+            composed = np.empty((len(rows), out.shape[1]), np.float32)
             try:
-                self._embed_read(self.read(distinct), 0, vectors, composed)
+                self._embed_read(self.read(list(rows)), 0, vectors, composed)
             except InputError:
-                encode(some, self.spelling, chunk.start)  # raises with the position among all words
+                encode(given, self.spelling, chunk.start)  # raises with the position among all words
                 raise
-            rows = dict(zip(distinct, range(len(distinct)), strict=True))
-            np.take(composed, [rows[word] for word in some], axis=0, out=place)
+            np.take(composed, [rows[word] for word in given], axis=0, out=out[chunk])
 
         _ = self._weight_nodes  # unpacked before there are threads
         map_chunks(embed_chunk, len(words), threads)
@@ -238,10 +224,7 @@ class Subwords:
         threads: int | None = None,
         embedded: FloatMatrix | None = None,
     ) -> npt.NDArray[np.float32]:
-        """Return the confidence of words: 1 for training words, 0 without subwords.
-
-        Their vectors are written into `embedded`, if it is given.
-        """
+        """Return the confidence of words: 1 for training words, 0 without subwords; write vectors into `embedded`."""
         known, form = self.word_rows, self.spelling.normalization
         found = np.empty(len(words), np.float32)
 
@@ -268,7 +251,7 @@ class Subwords:
         codes = encode(words, self.spelling, first)
         bits, negligible, _ = vectors.kernel_arguments
         scales = NO_SCALES if vectors.scales is None else vectors.scales
-        indptr, indices, data = weights_of_words(self._weight_nodes, self._weighing, *codes, negligible, False)
+        indptr, indices, data = weights_of_words(self._weight_nodes, self._weighing, *codes, negligible)
         out = np.empty((len(words), confidence.evidence.shape[1] + 4), np.float32)
         write_evidence(indptr, indices, data, scales, confidence.evidence.view(np.uint16), out)
         composed = np.empty((len(words), vectors.dims), np.float32)
@@ -284,11 +267,9 @@ class Subwords:
     def segment(self, words: list[str], n: int, threads: int | None = None) -> list[list[Segmentation]]:
         """Return the n most probable segmentations of each word, best first."""
         n = whole_number("n", n, 1)
-
-        def segment_chunk(chunk: slice) -> list[list[Segmentation]]:
-            return self._segmentations(words[chunk], chunk.start, n)
-
-        return flat(map_chunks(segment_chunk, len(words), threads))
+        most = max(1, CHUNK // n)  # as many segmentations would take much memory at once
+        found = map_chunks(lambda chunk: self._segmentations(words[chunk], chunk.start, n), len(words), threads, most)
+        return list(itertools.chain.from_iterable(found))
 
     def sample(
         self, words: list[str], k: int, seed: int | None = None, *, first: int = 0, threads: int | None = None
@@ -307,7 +288,8 @@ class Subwords:
             random = np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=(first + at,)))
             return self._segmentations(words[at : at + SMALL_CHUNK], first + at, k, random)
 
-        return flat(in_threads(sample_chunk, range(0, len(words), SMALL_CHUNK), threads))
+        found = in_threads(sample_chunk, range(0, len(words), SMALL_CHUNK), threads)
+        return list(itertools.chain.from_iterable(found))
 
     def _segmentations(
         self, words: list[str], first: int, n: int, random: np.random.Generator | None = None
@@ -316,27 +298,17 @@ class Subwords:
         plain = self.read(words)
         codes = encode(plain, self.spelling, first)
         longest = int(np.diff(codes.offsets).max(initial=0))
-        uniforms = None
+        n_paths, keep, uniforms = n, None, NOT_RANDOM
         if random is None:
-            n = min(n, 1 << min(longest, 62))  # no word has more
-            check_size(n, longest, MOST_CUTS)
+            keep = min(n, 1 << min(longest, 62))  # no word has more
+            check_size(keep, longest, MOST_CUTS)
+            n_paths = CANDIDATES * keep if self.spelling.boundaries else keep
         else:
             check_size(n, codes.codes.size, MOST_DRAWS)
             uniforms = random.random(n * codes.codes.size)
-        in_order = random is not None or not self.spelling.boundaries
-        keys = letter_keys(longest.bit_length() + 1)
-        found: list[list[Segmentation]] = []
-        some: tuple[Any, Any, Any]
-        for start, end in runs(codes.offsets):
-            starts, _, probs = find_spans(self._nodes, self._weighing[0], *codes, start, end)
-            letters = count_letters(*codes, start, end, self.spelling.boundaries, self.spelling.inner_boundaries)
-            given = starts, probs, letters, codes.offsets, start, end
-            if uniforms is None:
-                some = best_of_words(*given, keys, n if in_order else CANDIDATES * n)
-            else:
-                some = samples_of_words(*given, uniforms[n * codes.offsets[start] :], n)
-            found += as_segmentations(plain[start:end], *some, None if in_order else n)
-        return found
+        marks, keys = (self.spelling.boundaries, self.spelling.inner_boundaries), letter_keys(longest.bit_length())
+        found = segmentations(self._nodes, self._weighing[0], *codes, marks, keys, n_paths, uniforms)
+        return as_segmentations(plain, found, keep)
 
     def weights(self, words: list[str], threads: int | None = None) -> Weights:
         """Return the weights of words; a subword that occurs twice in a word has two entries."""
@@ -350,7 +322,7 @@ class Subwords:
 
         def weigh_chunk(chunk: slice) -> Weights:
             some = words.part(chunk.start, chunk.stop)
-            indptr, indices, data = weights_of_words(nodes, self._weighing, *some, 0.0, False)
+            indptr, indices, data = weights_of_words(nodes, self._weighing, *some, 0.0)
             return Weights(indptr, indices, data, n_columns)
 
         return joined(map_chunks(weigh_chunk, words.offsets.size - 1, threads), Workspace())
@@ -362,9 +334,15 @@ class Subwords:
 
     def rows_of_whole_words(self, words: Codes) -> npt.NDArray[np.int64]:
         """Return for each word the row of the vector that it has as a whole, -1 if it has none."""
-        nodes = whole_words(self._nodes, *words)
-        nodes[nodes > len(self.index)] = -1  # a single character never seen
-        return np.where(nodes >= 0, unpack_rows(self.index.arrays.rows[nodes]), np.int64(-1))
+        rows = np.full(words.offsets.size - 1, -1, np.int64)
+        for chunk in blocks(rows.size, CHUNK):
+            starts, nodes, _ = find_spans(self._nodes, 1.0, *words, chunk.start, chunk.stop)
+            lengths = np.diff(words.offsets[chunk.start : chunk.stop + 1])
+            slots = np.cumsum(lengths + 1) - lengths - 1  # where each word starts
+            longest = nodes[starts[slots + 1] - 1]
+            is_whole = (starts[slots + 1] - starts[slots] == lengths) & (longest >= 0)
+            rows[chunk][is_whole] = row_numbers(self.index.arrays.rows[longest[is_whole]]).astype(np.int64) - 1
+        return rows
 
     def expected_counts(self, words: Codes, counts: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """Return how often each node of the index is expected as a piece of words."""
@@ -393,17 +371,14 @@ def unpickle_subwords(*parts: Any) -> Subwords:
 received = unpickle_subwords  # its name in pickles of version 0.1
 
 
-def map_chunks(function: Callable[[slice], Result], n_words: int, threads: int | None) -> list[Result]:
+def map_chunks(
+    function: Callable[[slice], Result], n_words: int, threads: int | None, most: int = CHUNK
+) -> list[Result]:
     """Apply a function to slices of words, in threads: about eight per thread, so that threads finish together."""
     if n_words <= SMALL_CHUNK and threads is None:
         return [function(slice(0, n_words))]
-    size = min(CHUNK, max(SMALL_CHUNK, -(-n_words // (8 * thread_count(threads)))))
+    size = min(most, max(SMALL_CHUNK, -(-n_words // (8 * thread_count(threads)))))
     return in_threads(function, list(blocks(n_words, size)) or [slice(0, 0)], threads)
-
-
-def flat(chunks: list[list[Result]]) -> list[Result]:
-    """Join lists."""
-    return list(itertools.chain.from_iterable(chunks))
 
 
 def check_size(n: int, n_characters: int, most: int) -> None:
@@ -414,58 +389,30 @@ def check_size(n: int, n_characters: int, most: int) -> None:
         )
 
 
-def runs(offsets: npt.NDArray[np.int64]) -> Iterator[tuple[int, int]]:
-    """Yield the first word and the end of runs of words: of at most LONG_RUN slots, but of at least one word."""
-    first, n_words = 0, offsets.size - 1
-    if offsets[-1] + n_words <= LONG_RUN:
-        yield 0, n_words
-        return
-    places = offsets + np.arange(offsets.size)
-    while first < n_words:
-        last = max(int(np.searchsorted(places, places[first] + LONG_RUN, "right")) - 1, first + 1)
-        yield first, last
-        first = last
-
-
 @functools.lru_cache(maxsize=16)
 def letter_keys(n_bits: int) -> npt.NDArray[np.int64]:
     """Return 2**n_bits random numbers by which the kernels compare cuts, always the same ones."""
     return np.random.default_rng(0).integers(1 << 63, size=1 << n_bits, dtype=np.int64)
 
 
-def as_segmentations(
-    words: list[str],
-    word_indptr: npt.NDArray[np.int64],
-    probabilities: npt.NDArray[np.float64],
-    cuts: npt.NDArray[np.int32],
-    n: int | None,
-) -> list[list[Segmentation]]:
-    """Turn the arrays of `best_of_words` into segmentations of words, given without marks.
+def as_segmentations(words: list[str], arrays: tuple[Any, Any, Any], n: int | None) -> list[list[Segmentation]]:
+    """Turn what `kernels.paths.segmentations` returns into segmentations of words, given without marks.
 
     These are the n best of each word, equal ones in their given order; or, if n is None, all as they come.
     """
-    firsts = (cuts == 0).nonzero()[0]
-    if len(words) == 1:  # loops are faster than arrays
-        (word,), places, probs, begins = words, cuts.tolist(), probabilities.tolist(), [*firsts.tolist(), cuts.size]
-        order = list(range(len(probs)))
+    word_indptr, probabilities, cuts = arrays
+    probs, places, found = probabilities.tolist(), cuts.tolist(), []
+    begins = [*np.flatnonzero(cuts == 0).tolist(), cuts.size]
+    for word, (start, end) in zip(words, itertools.pairwise(word_indptr.tolist()), strict=True):
+        order = [*range(start, end)]
         if n is not None:
             order = sorted(order, key=probs.__getitem__, reverse=True)[:n]
-        parts = [places[begins[at] : begins[at + 1]] for at in order]
-        pieces = [tuple([word[begin:end] for begin, end in itertools.pairwise(part)]) for part in parts]
-        return [list(map(Segmentation, pieces, [probs[at] for at in order]))]
-    of_word = np.repeat(np.arange(len(words)), np.diff(word_indptr))
-    sizes = np.diff(firsts, append=cuts.size) - 1  # pieces per segmentation
-    if n is not None:
-        rank = np.arange(of_word.size) - word_indptr[of_word]
-        chosen = np.lexsort((-probabilities, of_word))[rank < n]
-        of_word, firsts, sizes, probabilities = of_word[chosen], firsts[chosen], sizes[chosen], probabilities[chosen]
-    bounds = np.concatenate([[0], np.cumsum(sizes)])
-    at = np.arange(bounds[-1]) + np.repeat(firsts - bounds[:-1], sizes)  # the first cut of each piece
-    spelled = map(words.__getitem__, np.repeat(of_word, sizes).tolist())
-    spans = zip(spelled, cuts[at].tolist(), cuts[at + 1].tolist(), strict=True)
-    all_pieces = [word[begin:end] for word, begin, end in spans]
-    tuples = [tuple(all_pieces[first:last]) for first, last in itertools.pairwise(bounds.tolist())]
-    pairs = zip(tuples, probabilities.tolist(), strict=True)
-    found = list(map(tuple.__new__, itertools.repeat(Segmentation), pairs))  # faster than Segmentation(*pair)
-    ends = np.searchsorted(of_word, np.arange(len(words) + 1))
-    return [found[first:last] for first, last in itertools.pairwise(ends.tolist())]
+        of_word = []
+        for at in order:
+            pieces, last = [], 0
+            for cut in places[begins[at] + 1 : begins[at + 1]]:
+                pieces.append(word[last:cut])
+                last = cut
+            of_word.append(tuple.__new__(Segmentation, (tuple(pieces), probs[at])))  # faster than Segmentation(...)
+        found.append(of_word)
+    return found

@@ -51,10 +51,7 @@ class Codes(NamedTuple):
 def as_words(words: Any, *, blank_missing: bool = False, what: str = "word") -> list[str]:
     """Return words as a list of str: from any iterable, NumPy array, pandas or Arrow column.
 
-    Args:
-        words: The words.
-        blank_missing: Return "" for missing words (None, NaN, pandas.NA) instead of raising InputError.
-        what: What one of them is called in error messages.
+    Missing words (None, NaN, pandas.NA) are an error, or "" with `blank_missing`. Errors call a word `what`.
 
     >>> as_words(("higher", "lower"))
     ['higher', 'lower']
@@ -171,12 +168,7 @@ def mark(words: list[str], spelling: Spelling) -> list[str]:
 
 
 def encode(words: list[str], spelling: Spelling, first: int = 0) -> Codes:
-    """Return normalized words as code points, with their marks.
-
-    Args:
-        words: The words, or a chunk of many.
-        spelling: Whether they have marks.
-        first: The position of the first word among all, for error messages.
+    """Return normalized words as code points, with their marks; errors count words from `first`.
 
     >>> encode(["ab", "c"], Spelling()).codes.tolist()
     [97, 98, 99]

@@ -131,9 +131,10 @@ class Reader(NamedTuple):
             if not self.alphabet.find_odd(word):
                 return word  # it has no other form
         text = tidy(word)
-        known = self._known(word) or (self._known(text) if text != word else None)
-        if known or not text:
-            return known or word
+        if known := self._known(word) or self._known(text):
+            return known
+        if not text:
+            return word
         runs = itertools.groupby(text, separates)
         parts = ["".join(run) if separator else self._read_part("".join(run)) for separator, run in runs]
         read = tidy("".join(parts).translate(self.alphabet.to_seen))
@@ -185,12 +186,12 @@ class Reader(NamedTuple):
             return None
         pieces = [word[first:last] for first, last in itertools.pairwise([0, *cuts, len(word)])]
         found: list[str] = []
-        at = 0
-        while at < len(pieces):
-            ends = range(min(at + LONGEST_JOIN, len(pieces)), at, -1)
-            joins = (("".join(pieces[at:end]), end) for end in ends)
-            known, at = next(((known, end) for join, end in joins if (known := self._known(join))), ("", 0))
-            if not known:
+        while pieces:
+            for n in range(min(LONGEST_JOIN, len(pieces)), 0, -1):
+                if known := self._known("".join(pieces[:n])):
+                    break
+            else:
                 return None
             found.append(known)
+            del pieces[:n]
         return " ".join(found)

@@ -14,9 +14,8 @@ from pbos.words.arrays import FloatMatrix, row_lengths
 NEGLIGIBLE = 5e-5
 """Subwords whose weighted vector is shorter than this share of the sum of such lengths in a word are left out.
 
-Only in words of up to 24 characters (`kernels.lattice.LONGEST_CUT`): these have at most about fifty such subwords, and
-a word's vector is at least a fifth as long as the sum of the lengths, so that it changes by less than 1e-3 of its
-length; by 7e-4 at most in all our measurements. In longer words, all subwords count.
+Only in words of up to 24 characters (`kernels.lattice.LONGEST_CUT`), whose vectors change by less than 1e-3 of their
+length: at most about fifty subwords are left out, and a vector is at least a fifth as long as the sum of the lengths.
 """
 
 
@@ -26,8 +25,7 @@ class SubwordVectors:
     Attributes:
         values: (n_rows, dims) float32, float16 or int8.
         scales: (n_rows,) float32, for int8 only; row i of the vectors is ``values[i] * scales[i]``.
-        norms: (n_rows,) float32, for float32 and float16 only: the lengths of the vectors, or None if not known. They
-            tell which vectors are negligible in a sum.
+        norms: (n_rows,) float32, not for int8: the lengths of the vectors, to leave out negligible ones, if known.
     """
 
     def __init__(

@@ -62,9 +62,8 @@ class Weights:
 def columns_of_same_words(parts: list[Weights], apart: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
     """Number the columns so that those with the same set of words have the same number, in order of appearance.
 
-    Args:
-        parts: The matrix, some rows at a time; no row has a column twice.
-        apart: Columns that get numbers of their own; no two of them have the same set of words.
+    The parts are the rows of a matrix; no row has a column twice. The columns `apart`, no two of which have the same
+    set of words, get numbers of their own.
     """
     n_words, n_columns = sum(map(len, parts)), parts[0].n_columns
     marks = np.random.default_rng(0).integers(1 << 63, size=n_words + 1, dtype=np.int64)
