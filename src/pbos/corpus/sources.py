@@ -57,8 +57,8 @@ class Source(NamedTuple):
     """A text."""
 
     texts: list[str | Iterable[bytes]]  # names of files, and chunks of text that can be read only once
-    column: str | None = None  # of tables
-    tokens: bool = False  # whether it consists of given tokens, see `BETWEEN_TOKENS`
+    column: str | None  # of tables
+    cut: str  # how to find its words, one of `pbos.corpus.words.CUTS`
 
     def shards(self, folder: Path, pool: Pool) -> list[Shard]:
         """Return the text as shards, the same ones for any pool.
@@ -72,7 +72,7 @@ class Source(NamedTuple):
             files.append((text if isinstance(text, str) else write_text(text, target), target))
         size = 1 + len(files) // MOST_PARTS
         parts = [files[first : first + size] for first in range(0, len(files), size)]
-        mark = BETWEEN_TOKENS if self.tokens else " "
+        mark = BETWEEN_TOKENS if self.cut == "tokens" else " "
         cut = partial(pieces_of_files, column=self.column, marks=(b"\n", b"\r", mark.encode()), block=BLOCK)
         return grouped(itertools.chain.from_iterable(pool.map("cut-text", cut, parts)))
 
@@ -200,49 +200,49 @@ def files_of(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def source_of_files(paths: Iterable[str | os.PathLike[str]], column: str | None = None) -> Source:
-    """Return the text of files, or of those that patterns match; `-` is stdin."""
-    found = files_of(paths)
-    if column is not None and not all(map(is_table, found)):
-        raise InputError("a column is for tables; all files have to end in .parquet, .arrow, .feather, .csv or .tsv")
-    return Source([text_at(name, column) for name in found], column)
-
-
-def text_at(name: str, column: str | None) -> str | Iterable[bytes]:
-    """Return the name of a file for all workers, or the text of stdin or a pipe, which can be read only once."""
-    if is_remote(name):
-        return name
-    return str(absolute(name)) if name != "-" and Path(name).is_file() else chunks_of_file(name, column)
-
-
-# Sentences ------------------------------------------------------------------------------------------------------------
-
-
-def source_of(text: Any, column: str | None = None) -> Source:
+def source_of(text: Any, column: str | None = None, pretokenized: bool = False) -> Source:
     """Return text in any form as a source: see `pbos.learn`."""
+    cut = "spaces" if pretokenized else "words"
     if isinstance(text, (str, os.PathLike)):
-        return source_of_files([text], column)
+        return source_of_files([text], column, cut)
+    kind = type(text).__name__
     if isinstance(text, (bytes, Mapping)) or hasattr(text, "columns") or getattr(text, "ndim", 1) != 1:
-        raise InputError(f"text has to be files, sentences or lists of tokens, got {type(text).__name__}")
+        raise InputError(f"text has to be files, sentences or lists of tokens, got {kind}")
     if hasattr(text, "to_pylist"):  # columns of Arrow, chunk by chunk
         chunks = getattr(text, "chunks", [text])
         text = itertools.chain.from_iterable(chunk.to_pylist() for chunk in chunks)
     elif hasattr(text, "tolist"):  # columns of pandas and NumPy
         text = text.tolist()
     if not isinstance(text, Iterable):
-        raise InputError(f"text has to be files, sentences or lists of tokens, got {type(text).__name__}")
+        raise InputError(f"text has to be files, sentences or lists of tokens, got {kind}")
     items: Iterator[Any] = (item for item in text if not is_missing(item))
     first = next(items, None)
     if first is None:
         raise InputError("there is no text; pass at least one sentence")
     items = itertools.chain([first], items)
     if isinstance(first, os.PathLike):
-        return source_of_files(list(items), column)
-    if isinstance(first, str):
-        if os.path.isfile(first):  # noqa: PTH113  # a long sentence is no error
-            raise InputError(f"{first} is a file, not a sentence; pass files as a list of Path")
-        return Source([map(line_of, checked(items, str))])
-    return Source([(line_of_tokens(item) for item in checked(items, Iterable))], tokens=True)
+        return source_of_files(items, column, cut)
+    if not isinstance(first, str):
+        return Source([map(line_of_tokens, checked(items, Iterable))], None, "tokens")
+    if os.path.isfile(first):  # noqa: PTH113  # a long sentence is no error
+        raise InputError(f"{first} is a file, not a sentence; pass files as a list of Path")
+    return Source([map(line_of, checked(items, str))], None, cut)
+
+
+def source_of_files(paths: Iterable[str | os.PathLike[str]], column: str | None, cut: str) -> Source:
+    """Return the text of files, or of those that patterns match; `-` is stdin."""
+    found = files_of(paths)
+    if column is not None and not all(map(is_table, found)):
+        raise InputError("a column is for tables; all files have to end in .parquet, .arrow, .feather, .csv or .tsv")
+    texts: list[str | Iterable[bytes]] = []
+    for name in found:
+        if is_remote(name):
+            texts.append(name)
+        elif name != "-" and Path(name).is_file():
+            texts.append(str(absolute(name)))
+        else:  # stdin or a pipe
+            texts.append(chunks_of_file(name, column))
+    return Source(texts, column, cut)
 
 
 def checked(items: Iterable[Any], kind: Any) -> Iterator[Any]:
