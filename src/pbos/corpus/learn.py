@@ -85,11 +85,10 @@ def count(
         kept = f"{Path(output).name if is_remote(output) else os.fspath(output)}.words"
     check_folder("cooccurrences=FOLDER", cooccurrences, add=add)
     check_folder("output=FILE", kept, resume=resume, scheduler=scheduler not in (None, "local"))
-    check_places(output, kept and absolute(kept))
-    if output is not None and not is_remote(output) and to_local_path(output).is_dir():
+    if output is not None and is_local_folder(output):
         raise InputError(f"{output} is a folder, not a file to write counts to")
     check_name(output or "")
-    check_apart(output, kept, kept and f"{kept}.parts")
+    check_outputs([output], kept)
     source = source_of(text, column, pretokenized)
     counting = Counting(source.cut, bool(lowercase), window if cooccurrences else 0)
     with folder_for(kept) as folder, pool_of(scheduler, threads, most) as pool:
@@ -190,9 +189,8 @@ def learn(
     if vectors is not None:
         choose_format(vectors)
     check_name(counts or "")
-    check_places(vectors, counts, cooccurrences and absolute(cooccurrences))
-    check_apart(vectors, counts, cooccurrences, cooccurrences and f"{cooccurrences}.parts", output, checked.parts)
-    if isinstance(text, (str, PathLike)) and not is_remote(text) and to_local_path(text).is_dir():
+    check_outputs([vectors, counts], cooccurrences, of_training=(output, checked.parts))
+    if isinstance(text, (str, PathLike)) and is_local_folder(text):
         text = Cooccurrences.load(text)
     with folder_for(cooccurrences) as folder:
         if isinstance(text, Cooccurrences):
@@ -244,19 +242,25 @@ def check_folder(place: str, folder: str | PathLike[str] | None, **wanted: bool)
             raise InputError(f"{name} needs a place to keep what is counted; pass {place}")
 
 
-def check_places(*paths: str | PathLike[str] | None) -> None:
-    """Raise InputError about files and folders that cannot be written, which would be found only after counting."""
+def check_outputs(
+    files: list[str | PathLike[str] | None],
+    counted: str | PathLike[str] | None,
+    of_training: tuple[str | PathLike[str] | None, ...] = (),
+) -> None:
+    """Raise InputError if files or the folder `counted` cannot be written, or one place to write is in another."""
+    paths = [path for path in (*files, counted and absolute(counted)) if path is not None]
     for path in paths:
-        if path is not None:
-            check_target(path)
-
-
-def check_apart(*paths: str | PathLike[str] | None) -> None:
-    """Raise InputError if two files or folders to write are the same, or one is in the other."""
-    given = [(path, resolve_links(path)) for path in paths if path is not None and not is_remote(path)]
+        check_target(path)
+    places = [*files, counted, counted and parts_of(absolute(counted)), *of_training]
+    given = [(path, resolve_links(path)) for path in places if path is not None and not is_remote(path)]
     for (one, place), (other, outer) in itertools.permutations(given, 2):
         if outer in (place, *place.parents):
             raise InputError(f"{one} and {other} cannot both be written; choose places that are not in each other")
+
+
+def is_local_folder(path: PathLike[str] | str) -> bool:
+    """Return whether a path is that of a folder on this machine."""
+    return not is_remote(path) and to_local_path(path).is_dir()
 
 
 def check_counting(window: int, threads: int | None, scheduler: Any) -> None:

@@ -7,11 +7,11 @@ import itertools
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from pbos.corpus.words import BETWEEN_TOKENS
 from pbos.errors import FormatError, InputError
@@ -31,9 +31,11 @@ from pbos.files.paths import (
     url_of,
 )
 from pbos.jobs.pools import Pool
+from pbos.jobs.threads import blocks
 from pbos.tables.text import are_vectors
 from pbos.words.text import is_missing
 
+Item = TypeVar("Item")
 BLOCK = 16 << 20  # bytes of a shard; a fixed size, because thinning out depends on it
 NEAR = 1 << 16  # bytes before a cut that are searched for an end of line
 CHUNK = 1 << 20
@@ -70,25 +72,29 @@ class Source(NamedTuple):
         for number, text in enumerate(self.texts):
             target = folder / f"{number:06}.txt"
             files.append((text if isinstance(text, str) else write_text(text, target), target))
-        size = 1 + len(files) // MOST_PARTS
-        parts = [files[first : first + size] for first in range(0, len(files), size)]
+        parts = [files[some] for some in blocks(len(files), 1 + len(files) // MOST_PARTS)]
         mark = BETWEEN_TOKENS if self.cut == "tokens" else " "
         cut = partial(pieces_of_files, column=self.column, marks=(b"\n", b"\r", mark.encode()), block=BLOCK)
-        return grouped(itertools.chain.from_iterable(pool.map("cut-text", cut, parts)))
+        pieces = itertools.chain.from_iterable(pool.map("cut-text", cut, parts))
+        return grouped(pieces, lambda piece: piece.stop - piece.start + 1, BLOCK)  # with an end of line each
 
 
-def grouped(pieces: Iterable[Piece]) -> list[Shard]:
-    """Return shards of pieces that follow each other, with at most `BLOCK` bytes each or a single piece."""
-    shards: list[Shard] = []
+def grouped(items: Iterable[Item], size_of: Callable[[Item], int], most: int) -> list[list[Item]]:
+    """Return groups of items that follow each other, whose sizes sum to at most `most`, or of a single larger item.
+
+    >>> grouped("abcdef", {"a": 40, "b": 40, "c": 40, "d": 100, "e": 10, "f": 90}.get, 100)
+    [['a', 'b'], ['c'], ['d'], ['e', 'f']]
+    """
+    groups: list[list[Item]] = []
     room = 0
-    for piece in pieces:
-        size = piece.stop - piece.start + 1  # with an end of line
-        if size > room:
-            shards.append([])
-            room = BLOCK
-        shards[-1].append(piece)
+    for item in items:
+        size = size_of(item)
+        if not groups or size > room:
+            groups.append([])
+            room = most
+        groups[-1].append(item)
         room -= size
-    return shards
+    return groups
 
 
 def text_of(shard: Shard) -> bytes:
