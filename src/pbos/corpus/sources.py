@@ -182,28 +182,29 @@ def read_range(path: str, start: int, stop: int) -> bytes:
         return stream.read(stop - start)
 
 
-def files_like(pattern: str) -> list[str]:
-    """Return the files that a pattern matches, sorted; it may be absolute or a URL, unlike those of Path.glob."""
-    if is_remote(pattern):
-        from pbos.files import remote
-
-        return remote.files_like(pattern)
-    return sorted(name for name in glob.glob(pattern, recursive=True) if not Path(name).is_dir())  # noqa: PTH207
-
-
 def files_of(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
-    """Return files, each once; patterns such as `*.txt.gz` are resolved in sorted order."""
+    """Return files, each once; patterns such as `*.txt.gz` are resolved in sorted order. `-` is stdin."""
     found: list[str] = []
     for path in paths:
-        if os.fspath(path) == "-":  # stdin
+        if os.fspath(path) == "-":
             found.append("-")
             continue
         name = url_of(path) if is_remote(path) else str(to_local_path(path))
-        matches = [name] if exists(name) else files_like(name)
+        if exists(name):
+            matches = [name]
+        elif is_remote(name):
+            from pbos.files import remote
+
+            matches = remote.files_like(name)
+        else:  # unlike those of Path.glob, the pattern may be absolute
+            matches = sorted(file for file in glob.glob(name, recursive=True) if not Path(file).is_dir())  # noqa: PTH207
         if not matches:
             raise InputError(f"{name}: there is no such file; pass files, or patterns such as 'texts/*.txt.gz'")
         found += matches
     return list(dict.fromkeys(found))
+
+
+# Any text -------------------------------------------------------------------------------------------------------------
 
 
 def source_of(text: Any, column: str | None = None, pretokenized: bool = False) -> Source:
@@ -211,16 +212,11 @@ def source_of(text: Any, column: str | None = None, pretokenized: bool = False) 
     cut = "spaces" if pretokenized else "words"
     if isinstance(text, (str, os.PathLike)):
         return source_of_files([text], column, cut)
-    kind = type(text).__name__
-    if isinstance(text, (bytes, Mapping)) or hasattr(text, "columns") or getattr(text, "ndim", 1) != 1:
-        raise InputError(f"text has to be files, sentences or lists of tokens, got {kind}")
+    is_table_or_bytes = isinstance(text, (bytes, Mapping)) or hasattr(text, "columns")
+    if is_table_or_bytes or not isinstance(text, Iterable) or getattr(text, "ndim", 1) != 1:
+        raise InputError(f"text has to be files, sentences or lists of tokens, got {type(text).__name__}")
     if hasattr(text, "to_pylist"):  # columns of Arrow, chunk by chunk
-        chunks = getattr(text, "chunks", [text])
-        text = itertools.chain.from_iterable(chunk.to_pylist() for chunk in chunks)
-    elif hasattr(text, "tolist"):  # columns of pandas and NumPy
-        text = text.tolist()
-    if not isinstance(text, Iterable):
-        raise InputError(f"text has to be files, sentences or lists of tokens, got {kind}")
+        text = itertools.chain.from_iterable(chunk.to_pylist() for chunk in getattr(text, "chunks", [text]))
     items: Iterator[Any] = (item for item in text if not is_missing(item))
     first = next(items, None)
     if first is None:
