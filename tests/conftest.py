@@ -42,7 +42,9 @@ NEEDS = {  # the tier `adapters`: files, or folders, and the modules without whi
     "tests/cli/test_eval.py": "scipy",
     "tests/jobs/test_cluster.py": "distributed",
     "tests/training/test_cluster_training.py": "distributed",
-    "tests/corpus/test_corpus.py": "scipy",
+    "tests/corpus/test_cooccurrences.py": "scipy",
+    "tests/corpus/test_factoring.py": "scipy",
+    "tests/corpus/test_text_sources.py": "scipy",
     "tests/experiments/test_corpora.py": "matplotlib rapidfuzz scipy sklearn torch",
     "tests/test_docs.py": "distributed fastapi fsspec gensim hatchling pandas polars pyarrow scipy "
     "sentence_transformers sklearn spacy torch wordfreq",

@@ -135,7 +135,7 @@ def killing(function, marker, pid=None, later=False):
             except FileExistsError:
                 continue
             if number == 2 and later:
-                cooccurrences.ArrayWriter.close = lambda self: os.kill(os.getpid(), signal.SIGKILL)
+                cooccurrences.save_array = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
             elif number == 2:
                 os.kill(pid or os.getpid(), signal.SIGKILL)
             break
@@ -195,18 +195,18 @@ def test_a_second_run_goes_on_after_the_scheduler_was_lost(texts, client, expect
     with pytest.raises(InputError, match=r"pairs.parts is left from an interrupted call"):
         call(scheduler=client)
     counted = []
-    monkeypatch.setattr(counting.Runs, "count", noting(counting.Runs.count, counted))
+    monkeypatch.setattr(counting, "earlier_runs", noting(counting.earlier_runs, counted))
     call(scheduler=client, resume=True)
     assert content_of(out) == expected
-    assert counted and not done & {counting.name_of(number, number) for number in counted}
+    assert counted and done == {run.name for run in counted} | {"job.json"}
 
 
-def noting(method, numbers):
-    """The method of Runs, which also notes the shards that have no run yet."""
+def noting(function, runs):
+    """The function, which also notes the runs that it returns."""
 
-    def run(self, jobs, *others):
-        numbers.extend(job.number for job in jobs if job.number not in self.digests)
-        return method(self, jobs, *others)
+    def run(*arguments):
+        runs.extend(function(*arguments))
+        return list(runs)
 
     return run
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pbos import __version__
-from pbos.corpus.sources import files_of, plain_size
+from pbos.corpus.sources import files_of, grouped, plain_size
 from pbos.errors import InputError
 from pbos.files.atomic import check_target, discard, staging_path, write_whole
 from pbos.files.model_folder import CONFIG, TENSORS, folder_of
@@ -113,10 +113,7 @@ def embed_files(
         job = {
             "pbos": __version__,
             "model": digest_of(folder_of(resolve_model(path))),
-            "inputs": [
-                [public_name(file), *state]
-                for file, state in zip(files, in_threads(state_of, files, AT_ONCE), strict=True)
-            ],
+            "inputs": in_threads(lambda file: [public_name(file), *state_of(file)], files, AT_ONCE),
             "options": options,
         }
         check_folder(folder, job)
@@ -128,15 +125,10 @@ def embed_files(
             begin(folder, job, is_complete=not left)
             if scheduler is None:
                 embedder = replace(embedder, threads=max(1, pool.size // max(1, len(left))))
-            with progress_bar("embedding", len(parts), progress) as go:
-                go(len(parts) - len(left))
-                done: list[int] = []
-
-                def on_done(part: Embedded) -> None:
-                    done.append(part.words)
-                    go(1, note=f"{sum(done):,} words")
-
-                results = pool.map("embed-words", partial(embed_part, embedder, folder), left, on_done)
+            with progress_bar("embedding", len(parts), progress) as advance:
+                advance(len(parts) - len(left))
+                embed = partial(embed_part, embedder, folder)
+                results = pool.map("embed-words", embed, left, lambda part: advance(1))
         finish(folder)
     return Embedded(
         len(left),
@@ -166,7 +158,7 @@ def digest_of(folder: Path) -> str:
     digest = hashlib.sha256()
     for name in (CONFIG, TENSORS):
         with (folder / name).open("rb") as stream:
-            while chunk := stream.read(1 << 20):
+            for chunk in iter(partial(stream.read, 1 << 20), b""):
                 digest.update(chunk)
     return digest.hexdigest()
 
@@ -222,38 +214,19 @@ def name_of(number: int) -> str:
 
 
 def parts_of(embedder: Embedder, path: str, rows: int, size: int) -> list[Part]:
-    """Return the parts of a file, after checking that it has a column of words and none of the new ones.
+    """Return the parts of a file, with at most `rows` rows of Parquet or `size` bytes of text each.
 
-    Args:
-        embedder: What to do with the words.
-        path: The file.
-        rows: The most rows of a part of a Parquet file, except that row groups are not cut.
-        size: The bytes of a part of a text file.
+    Raises an error if the file has no column of words, or has one of those to add.
     """
     with open_part(Part(path), embedder.column) as table:
         embedder.schema(table.schema)
         if table.groups is not None:
-            cuts = [*cuts_of(table.groups, rows), len(table.groups)]
-            return [Part(path, *ends) for ends in itertools.pairwise(cuts)]
+            groups = grouped(range(len(table.groups)), table.groups.__getitem__, rows)
+            return [Part(path, group[0], group[-1] + 1) for group in groups] or [Part(path, 0, 0)]
         length = None if is_table(path) else plain_size(path)
         if length is None:
             return [Part(path)]
         return [Part(path, first, first + size) for first in range(0, max(length, 1), size)]
-
-
-def cuts_of(sizes: list[int], most: int) -> list[int]:
-    """Return the first item of each group of items whose sizes sum to `most` or less, or of a single larger item.
-
-    >>> cuts_of([40, 40, 40, 100, 10], most=100)
-    [0, 2, 3, 4]
-    """
-    cuts, sum_ = [0], 0
-    for at, size in enumerate(sizes):
-        if sum_ and sum_ + size > most:
-            cuts.append(at)
-            sum_ = 0
-        sum_ += size
-    return cuts
 
 
 @contextmanager

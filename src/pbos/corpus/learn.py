@@ -6,7 +6,7 @@ import itertools
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import asdict
 from os import PathLike
 from pathlib import Path
@@ -15,14 +15,14 @@ from typing import Any
 import numpy as np
 
 from pbos.corpus.cooccurrences import Cooccurrences, Counting
-from pbos.corpus.counting import count_text
-from pbos.corpus.sources import Source, source_of
+from pbos.corpus.counting import count_text, parts_of
+from pbos.corpus.sources import source_of
 from pbos.corpus.vectors import word_vectors
 from pbos.errors import InputError, whole_number
 from pbos.files.atomic import check_target, remove, sweep
 from pbos.files.paths import absolute, is_remote, resolve_links, to_local_path
 from pbos.jobs.interrupts import interruptible
-from pbos.jobs.pools import Pool, check_scheduler, pool_of
+from pbos.jobs.pools import check_scheduler, pool_of
 from pbos.jobs.threads import thread_count
 from pbos.model import Model
 from pbos.tables.counts import WordCounts, check_name
@@ -85,15 +85,16 @@ def count(
         kept = f"{Path(output).name if is_remote(output) else os.fspath(output)}.words"
     check_folder("cooccurrences=FOLDER", cooccurrences, add=add)
     check_folder("output=FILE", kept, resume=resume, scheduler=scheduler not in (None, "local"))
-    check_places(output, kept and absolute(kept))
-    if output is not None and not is_remote(output) and to_local_path(output).is_dir():
+    if output is not None and is_local_folder(output):
         raise InputError(f"{output} is a folder, not a file to write counts to")
     check_name(output or "")
-    check_apart(output, kept, kept and f"{kept}.parts")
-    with folder_for(kept) as folder:
-        source = source_of(text, column)
-        counting = counting_of(source, pretokenized, lowercase, window if cooccurrences else None)
-        found = counted(source, counting, folder, pool_of(scheduler, threads, most), add, resume, progress)
+    check_outputs([output], kept)
+    source = source_of(text, column, pretokenized)
+    counting = Counting(source.cut, bool(lowercase), window if cooccurrences else 0)
+    with folder_for(kept) as folder, pool_of(scheduler, threads, most) as pool:
+        if kept is not None:
+            check_counted(folder, counting, add, resume)
+        found = count_text(source, counting, folder, pool, add=add, temporary=kept is None, progress=progress)
         order = np.argsort(-found.counts, kind="stable")
         order = order[found.counts[order] >= min_count]
         if not order.size:
@@ -103,7 +104,7 @@ def count(
     if output is not None:
         counts.write(output)
     if kept is not None and cooccurrences is None:
-        remove(folder)
+        remove(absolute(kept))
     return counts
 
 
@@ -163,7 +164,7 @@ def learn(
         scheduler: Count and train on a Dask cluster (extra dask): the address of its scheduler, "local", or a client.
             Workers read the text and write next to `cooccurrences` and `output`, so these have to be on storage that
             they share. Without `output`, training is done here.
-        seed: Determines how frequent words are thinned out, and random numbers.
+        seed: Determines how frequent words are subsampled, and random numbers.
         progress: Show progress bars; None for "if stderr is a terminal".
         **training: Other arguments of `train`, such as `max_vectors` or `info`, which cannot have the name "learning":
             there pbos puts how the words were counted.
@@ -188,9 +189,8 @@ def learn(
     if vectors is not None:
         choose_format(vectors)
     check_name(counts or "")
-    check_places(vectors, counts, cooccurrences and absolute(cooccurrences))
-    check_apart(vectors, counts, cooccurrences, cooccurrences and f"{cooccurrences}.parts", output, checked.parts)
-    if isinstance(text, (str, PathLike)) and not is_remote(text) and to_local_path(text).is_dir():
+    check_outputs([vectors, counts], cooccurrences, of_training=(output, checked.parts))
+    if isinstance(text, (str, PathLike)) and is_local_folder(text):
         text = Cooccurrences.load(text)
     with folder_for(cooccurrences) as folder:
         if isinstance(text, Cooccurrences):
@@ -198,9 +198,12 @@ def learn(
         else:
             remote = scheduler not in (None, "local")
             check_folder("cooccurrences=FOLDER", cooccurrences, add=add, resume=resume, scheduler=remote)
-            source = source_of(text, column)
-            counting = counting_of(source, pretokenized, lowercase, window, seed)
-            pairs = counted(source, counting, folder, pool_of(scheduler, threads, most), add, resume, progress)
+            source = source_of(text, column, pretokenized)
+            counting = Counting(source.cut, bool(lowercase), window, seed=seed)
+            if not (temporary := cooccurrences is None):
+                check_counted(folder, counting, add, resume)
+            with pool_of(scheduler, threads, most) as pool:
+                pairs = count_text(source, counting, folder, pool, add=add, temporary=temporary, progress=progress)
         words, matrix, n_times = word_vectors(
             pairs,
             dims,
@@ -226,7 +229,7 @@ def learn(
 def folder_for(kept: str | PathLike[str] | None) -> Iterator[Path]:
     """Yield the folder for what is counted: the one that is asked for, or a temporary one."""
     if kept is not None:
-        yield absolute(kept)
+        yield resolve_links(absolute(kept))
         return
     with tempfile.TemporaryDirectory(prefix="pbos-") as scratch:
         yield Path(scratch, "counted")
@@ -239,19 +242,25 @@ def check_folder(place: str, folder: str | PathLike[str] | None, **wanted: bool)
             raise InputError(f"{name} needs a place to keep what is counted; pass {place}")
 
 
-def check_places(*paths: str | PathLike[str] | None) -> None:
-    """Raise InputError about files and folders that cannot be written, which would be found only after counting."""
+def check_outputs(
+    files: list[str | PathLike[str] | None],
+    counted: str | PathLike[str] | None,
+    of_training: tuple[str | PathLike[str] | None, ...] = (),
+) -> None:
+    """Raise InputError if files or the folder `counted` cannot be written, or one place to write is in another."""
+    paths = [path for path in (*files, counted and absolute(counted)) if path is not None]
     for path in paths:
-        if path is not None:
-            check_target(path)
-
-
-def check_apart(*paths: str | PathLike[str] | None) -> None:
-    """Raise InputError if two files or folders to write are the same, or one is in the other."""
-    given = [(path, resolve_links(path)) for path in paths if path is not None and not is_remote(path)]
+        check_target(path)
+    places = [*files, counted, counted and parts_of(absolute(counted)), *of_training]
+    given = [(path, resolve_links(path)) for path in places if path is not None and not is_remote(path)]
     for (one, place), (other, outer) in itertools.permutations(given, 2):
         if outer in (place, *place.parents):
             raise InputError(f"{one} and {other} cannot both be written; choose places that are not in each other")
+
+
+def is_local_folder(path: PathLike[str] | str) -> bool:
+    """Return whether a path is that of a folder on this machine."""
+    return not is_remote(path) and to_local_path(path).is_dir()
 
 
 def check_counting(window: int, threads: int | None, scheduler: Any) -> None:
@@ -262,33 +271,17 @@ def check_counting(window: int, threads: int | None, scheduler: Any) -> None:
     check_scheduler(scheduler)
 
 
-def counting_of(source: Source, pretokenized: bool, lowercase: bool, window: int | None, seed: int = 0) -> Counting:
-    """Return how to count a text; only its words if there is no window."""
-    cut = "tokens" if source.tokens else "spaces" if pretokenized else "words"
-    return Counting(cut, bool(lowercase), window or 0, seed=seed)
-
-
-def counted(
-    source: Source,
-    counting: Counting,
-    folder: Path,
-    workers: AbstractContextManager[Pool],
-    add: bool,
-    resume: bool,
-    progress: bool | None,
-) -> Cooccurrences:
-    """Return the co-occurrences of a text, from the folder where they are kept."""
-    folder = resolve_links(folder)
-    parts = folder.with_name(f"{folder.name}.parts")
+def check_counted(folder: Path, counting: Counting, add: bool, resume: bool) -> None:
+    """Raise InputError if what a folder has is not what to go on with."""
+    parts = parts_of(folder)
     sweep(folder.parent, folder.name)
     if parts.exists() and not resume:
         raise InputError(f"{parts} is left from an interrupted call, or in use by another; wait, resume, or remove it")
-    known = Cooccurrences.load(folder).counting if folder.exists() else None
-    if add and known is None:
+    if add and not folder.exists():
         raise InputError(f"{folder} does not exist, so nothing can be added to it; count the first text without add")
-    if known is not None and known != counting:
-        raise InputError(f"{folder} was counted with other settings ({known}); use these, or another folder")
-    if known is not None and not (add or resume):
-        raise InputError(f"{folder} exists already; resume, add to it, choose another folder, or remove it")
-    with workers as pool:
-        return count_text(source, counting, parts, target=folder, pool=pool, add=add, progress=progress)
+    if folder.exists():
+        known = Cooccurrences.load(folder).counting
+        if known != counting:
+            raise InputError(f"{folder} was counted with other settings ({known}); use these, or another folder")
+        if not (add or resume):
+            raise InputError(f"{folder} exists already; resume, add to it, choose another folder, or remove it")

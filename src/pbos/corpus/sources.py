@@ -7,11 +7,11 @@ import itertools
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from pbos.corpus.words import BETWEEN_TOKENS
 from pbos.errors import FormatError, InputError
@@ -31,9 +31,11 @@ from pbos.files.paths import (
     url_of,
 )
 from pbos.jobs.pools import Pool
+from pbos.jobs.threads import blocks
 from pbos.tables.text import are_vectors
 from pbos.words.text import is_missing
 
+Item = TypeVar("Item")
 BLOCK = 16 << 20  # bytes of a shard; a fixed size, because thinning out depends on it
 NEAR = 1 << 16  # bytes before a cut that are searched for an end of line
 CHUNK = 1 << 20
@@ -57,8 +59,8 @@ class Source(NamedTuple):
     """A text."""
 
     texts: list[str | Iterable[bytes]]  # names of files, and chunks of text that can be read only once
-    column: str | None = None  # of tables
-    tokens: bool = False  # whether it consists of given tokens, see `BETWEEN_TOKENS`
+    column: str | None  # of tables
+    cut: str  # how to find its words, one of `pbos.corpus.words.CUTS`
 
     def shards(self, folder: Path, pool: Pool) -> list[Shard]:
         """Return the text as shards, the same ones for any pool.
@@ -70,25 +72,29 @@ class Source(NamedTuple):
         for number, text in enumerate(self.texts):
             target = folder / f"{number:06}.txt"
             files.append((text if isinstance(text, str) else write_text(text, target), target))
-        size = 1 + len(files) // MOST_PARTS
-        parts = [files[first : first + size] for first in range(0, len(files), size)]
-        mark = BETWEEN_TOKENS if self.tokens else " "
+        parts = [files[some] for some in blocks(len(files), 1 + len(files) // MOST_PARTS)]
+        mark = BETWEEN_TOKENS if self.cut == "tokens" else " "
         cut = partial(pieces_of_files, column=self.column, marks=(b"\n", b"\r", mark.encode()), block=BLOCK)
-        return grouped(itertools.chain.from_iterable(pool.map("cut-text", cut, parts)))
+        pieces = itertools.chain.from_iterable(pool.map("cut-text", cut, parts))
+        return grouped(pieces, lambda piece: piece.stop - piece.start + 1, BLOCK)  # with an end of line each
 
 
-def grouped(pieces: Iterable[Piece]) -> list[Shard]:
-    """Return shards of pieces that follow each other, with at most `BLOCK` bytes each or a single piece."""
-    shards: list[Shard] = []
+def grouped(items: Iterable[Item], size_of: Callable[[Item], int], most: int) -> list[list[Item]]:
+    """Return groups of items that follow each other, whose sizes sum to at most `most`, or of a single larger item.
+
+    >>> grouped("abcdef", {"a": 40, "b": 40, "c": 40, "d": 100, "e": 10, "f": 90}.get, 100)
+    [['a', 'b'], ['c'], ['d'], ['e', 'f']]
+    """
+    groups: list[list[Item]] = []
     room = 0
-    for piece in pieces:
-        size = piece.stop - piece.start + 1  # with an end of line
-        if size > room:
-            shards.append([])
-            room = BLOCK
-        shards[-1].append(piece)
+    for item in items:
+        size = size_of(item)
+        if not groups or size > room:
+            groups.append([])
+            room = most
+        groups[-1].append(item)
         room -= size
-    return shards
+    return groups
 
 
 def text_of(shard: Shard) -> bytes:
@@ -176,73 +182,69 @@ def read_range(path: str, start: int, stop: int) -> bytes:
         return stream.read(stop - start)
 
 
-def files_like(pattern: str) -> list[str]:
-    """Return the files that a pattern matches, sorted; it may be absolute or a URL, unlike those of Path.glob."""
-    if is_remote(pattern):
-        from pbos.files import remote
-
-        return remote.files_like(pattern)
-    return sorted(name for name in glob.glob(pattern, recursive=True) if not Path(name).is_dir())  # noqa: PTH207
-
-
 def files_of(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
-    """Return files, each once; patterns such as `*.txt.gz` are resolved in sorted order."""
+    """Return files, each once; patterns such as `*.txt.gz` are resolved in sorted order. `-` is stdin."""
     found: list[str] = []
     for path in paths:
-        if os.fspath(path) == "-":  # stdin
+        if os.fspath(path) == "-":
             found.append("-")
             continue
         name = url_of(path) if is_remote(path) else str(to_local_path(path))
-        matches = [name] if exists(name) else files_like(name)
+        if exists(name):
+            matches = [name]
+        elif is_remote(name):
+            from pbos.files import remote
+
+            matches = remote.files_like(name)
+        else:  # unlike those of Path.glob, the pattern may be absolute
+            matches = sorted(file for file in glob.glob(name, recursive=True) if not Path(file).is_dir())  # noqa: PTH207
         if not matches:
             raise InputError(f"{name}: there is no such file; pass files, or patterns such as 'texts/*.txt.gz'")
         found += matches
     return list(dict.fromkeys(found))
 
 
-def source_of_files(paths: Iterable[str | os.PathLike[str]], column: str | None = None) -> Source:
-    """Return the text of files, or of those that patterns match; `-` is stdin."""
-    found = files_of(paths)
-    if column is not None and not all(map(is_table, found)):
-        raise InputError("a column is for tables; all files have to end in .parquet, .arrow, .feather, .csv or .tsv")
-    return Source([text_at(name, column) for name in found], column)
+# Any text -------------------------------------------------------------------------------------------------------------
 
 
-def text_at(name: str, column: str | None) -> str | Iterable[bytes]:
-    """Return the name of a file for all workers, or the text of stdin or a pipe, which can be read only once."""
-    if is_remote(name):
-        return name
-    return str(absolute(name)) if name != "-" and Path(name).is_file() else chunks_of_file(name, column)
-
-
-# Sentences ------------------------------------------------------------------------------------------------------------
-
-
-def source_of(text: Any, column: str | None = None) -> Source:
+def source_of(text: Any, column: str | None = None, pretokenized: bool = False) -> Source:
     """Return text in any form as a source: see `pbos.learn`."""
+    cut = "spaces" if pretokenized else "words"
     if isinstance(text, (str, os.PathLike)):
-        return source_of_files([text], column)
-    if isinstance(text, (bytes, Mapping)) or hasattr(text, "columns") or getattr(text, "ndim", 1) != 1:
+        return source_of_files([text], column, cut)
+    is_table_or_bytes = isinstance(text, (bytes, Mapping)) or hasattr(text, "columns")
+    if is_table_or_bytes or not isinstance(text, Iterable) or getattr(text, "ndim", 1) != 1:
         raise InputError(f"text has to be files, sentences or lists of tokens, got {type(text).__name__}")
     if hasattr(text, "to_pylist"):  # columns of Arrow, chunk by chunk
-        chunks = getattr(text, "chunks", [text])
-        text = itertools.chain.from_iterable(chunk.to_pylist() for chunk in chunks)
-    elif hasattr(text, "tolist"):  # columns of pandas and NumPy
-        text = text.tolist()
-    if not isinstance(text, Iterable):
-        raise InputError(f"text has to be files, sentences or lists of tokens, got {type(text).__name__}")
+        text = itertools.chain.from_iterable(chunk.to_pylist() for chunk in getattr(text, "chunks", [text]))
     items: Iterator[Any] = (item for item in text if not is_missing(item))
     first = next(items, None)
     if first is None:
         raise InputError("there is no text; pass at least one sentence")
     items = itertools.chain([first], items)
     if isinstance(first, os.PathLike):
-        return source_of_files(list(items), column)
-    if isinstance(first, str):
-        if os.path.isfile(first):  # noqa: PTH113  # a long sentence is no error
-            raise InputError(f"{first} is a file, not a sentence; pass files as a list of Path")
-        return Source([map(line_of, checked(items, str))])
-    return Source([(line_of_tokens(item) for item in checked(items, Iterable))], tokens=True)
+        return source_of_files(items, column, cut)
+    if not isinstance(first, str):
+        return Source([map(line_of_tokens, checked(items, Iterable))], None, "tokens")
+    if os.path.isfile(first):  # noqa: PTH113  # a long sentence is no error
+        raise InputError(f"{first} is a file, not a sentence; pass files as a list of Path")
+    return Source([map(line_of, checked(items, str))], None, cut)
+
+
+def source_of_files(paths: Iterable[str | os.PathLike[str]], column: str | None, cut: str) -> Source:
+    """Return the text of files, or of those that patterns match; `-` is stdin."""
+    found = files_of(paths)
+    if column is not None and not all(map(is_table, found)):
+        raise InputError("a column is for tables; all files have to end in .parquet, .arrow, .feather, .csv or .tsv")
+    texts: list[str | Iterable[bytes]] = []
+    for name in found:
+        if is_remote(name):
+            texts.append(name)
+        elif name != "-" and Path(name).is_file():
+            texts.append(str(absolute(name)))
+        else:  # stdin or a pipe
+            texts.append(chunks_of_file(name, column))
+    return Source(texts, column, cut)
 
 
 def checked(items: Iterable[Any], kind: Any) -> Iterator[Any]:

@@ -7,16 +7,16 @@ two tell what part of speech a word is. Rare words are noisy, so a word's row co
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from pbos.corpus.cooccurrences import Cooccurrences, Rows, ranges
+from pbos.corpus.cooccurrences import Cooccurrences, Rows, row_ranges
 from pbos.errors import InputError
+from pbos.jobs.progress import Advance
 from pbos.jobs.progress import progress as progress_bar
-from pbos.jobs.threads import in_threads, one_blas_thread, thread_count
+from pbos.jobs.threads import blocks, in_threads, one_blas_thread, thread_count
 from pbos.kernels.solving import normal_product
 from pbos.kernels.text import add_sums, mutual_information
 from pbos.kernels.vectors import compose
@@ -45,37 +45,36 @@ class Information:
         counted: Cooccurrences,
         words: npt.NDArray[np.bool_],
         contexts: npt.NDArray[np.bool_],
-        threads: int | None,
+        threads: int,
         memory: int,
     ) -> None:
-        self.threads = thread_count(threads)
         n_contexts = int(contexts.sum())
-        self._counted = counted
+        self.shape = int(words.sum()), 3 * n_contexts
+        self.threads = threads
+        self._counted, self._words = counted, words
         self._contexts = np.where(contexts, np.cumsum(contexts) - 1, -1).astype(np.int32)
+        self._ranges = list(row_ranges(counted.indptr))
         row_sums, column_sums = np.zeros((3, len(counted))), np.zeros((3, n_contexts))
-        self._ranges = list(ranges(counted.indptr))
-        for some in self._ranges:
-            add_sums(counted.rows(some), self._contexts, row_sums[:, some], column_sums)
+        for rows in self._ranges:
+            add_sums(counted.rows(rows), self._contexts, row_sums[:, rows], column_sums)
         if not column_sums.any():
             raise InputError("no two words of the text are next to each other; put sentences on lines, not words")
         column_sums **= CONTEXT_POWER
         with np.errstate(divide="ignore"):
             self._row_logs = np.where(words, np.log(row_sums), np.inf)  # infinity: without entries
             self._column_logs = np.log(column_sums / column_sums.sum(axis=1, keepdims=True))
-        self._chosen, self.shape = words, (int(words.sum()), 3 * n_contexts)
-        self._kept: list[Rows] | None = None
+        self._kept: list[Rows] = []
         if counted.data.size * ENTRY <= memory // 4:
-            self._kept = in_threads(self._compute, self._ranges, threads)
+            self._kept = in_threads(self._block, range(len(self._ranges)), threads)
 
-    def _compute(self, some: slice) -> Rows:
-        """Return the matrix's rows for a range of all words; words that were not chosen have no entries."""
-        rows: Rows = mutual_information(
-            self._counted.rows(some), self._contexts, self._row_logs[:, some], self._column_logs, CONTEXT_SHARES
-        )
-        return rows
-
-    def _rows(self, at: int) -> Rows:
-        return self._compute(self._ranges[at]) if self._kept is None else self._kept[at]
+    def _block(self, at: int) -> Rows:
+        """Return a block of rows, for a range of all words; words that were not chosen have no entries."""
+        if self._kept:
+            return self._kept[at]
+        rows = self._ranges[at]
+        logs = self._row_logs[:, rows], self._column_logs
+        block: Rows = mutual_information(self._counted.rows(rows), self._contexts, *logs, CONTEXT_SHARES)
+        return block
 
     def normal_product(self, shares: npt.NDArray[np.float32], vectors: FloatMatrix) -> FloatMatrix:
         """Return A' D A vectors, where A is this matrix and D the diagonal matrix of `shares`, one per row."""
@@ -85,7 +84,7 @@ class Information:
         def multiply(lane: int) -> None:
             lanes[lane][:, 0, :width] = vectors
             for at in range(lane, len(self._ranges), LANES):
-                normal_product(self._rows(at), shares[self._ranges[at]], lanes[lane], np.zeros(WIDTH))
+                normal_product(self._block(at), shares[self._ranges[at]], lanes[lane], np.zeros(WIDTH))
 
         in_threads(multiply, range(LANES), self.threads)
         total = lanes[0][:, 1, :width].copy()
@@ -95,21 +94,18 @@ class Information:
 
     def product(self, vectors: FloatMatrix) -> FloatMatrix:
         """Return A vectors."""
-        out = np.empty((self.shape[0], vectors.shape[1]), np.float32)
-        places = np.concatenate([[0], np.cumsum(self._chosen)])
 
-        def multiply(at: int) -> None:
-            some = self._ranges[at]
-            rows = np.empty((some.stop - some.start, vectors.shape[1]), np.float32)
-            compose(*self._rows(at), vectors, rows)
-            out[places[some.start] : places[some.stop]] = rows[self._chosen[some]]
+        def multiply(at: int) -> FloatMatrix:
+            chosen = self._words[self._ranges[at]]
+            products = np.empty((chosen.size, vectors.shape[1]), np.float32)
+            compose(*self._block(at), vectors, products)
+            return products[chosen]
 
-        in_threads(multiply, range(len(self._ranges)), self.threads)
-        return out
+        return np.concatenate(in_threads(multiply, range(len(self._ranges)), self.threads))
 
 
 def singular_vectors(
-    information: Information, shares: npt.NDArray[np.float32], dims: int, seed: int, on_step: Callable[[int], None]
+    information: Information, shares: npt.NDArray[np.float32], dims: int, seed: int, advance: Advance
 ) -> FloatMatrix:
     """Return the first right singular vectors of D^(1/2) A, each divided by its singular value: (n_columns, dims).
 
@@ -124,16 +120,16 @@ def singular_vectors(
         space = np.empty((n, size), np.float32)
         space[:, :WIDTH] = np.linalg.qr(np.random.default_rng(seed).standard_normal((n, WIDTH)).astype(np.float32))[0]
     inside = np.zeros((size, size))  # B within the space
-    for first in range(0, size, WIDTH):
-        some = slice(first, min(first + WIDTH, size))
-        moved = information.normal_product(shares, space[:, some])
-        inside[: some.stop, some] = space[:, : some.stop].T @ moved
-        if size < n and some.stop < size:
-            known, new = space[:, : some.stop], space[:, some.stop : some.stop + WIDTH]
+    for block in blocks(size, WIDTH):
+        moved = information.normal_product(shares, space[:, block])
+        known = space[:, : block.stop]
+        inside[: block.stop, block] = known.T @ moved
+        if block.stop < size < n:
+            new = space[:, block.stop : block.stop + WIDTH]
             new[:] = moved
             for _ in range(2):  # once more, against rounding errors
                 new[:] = np.linalg.qr(new - known @ (known.T @ new))[0]
-        on_step(1)
+        advance(1)
     values, vectors = np.linalg.eigh(inside, "U")
     best = slice(None, -dims - 1, -1)
     roots = np.sqrt(np.maximum(values[best], values[-1] * 1e-12))
@@ -146,11 +142,16 @@ def n_steps(dims: int) -> int:
     return max(18, -(-11 * dims // (2 * WIDTH)))
 
 
-def most_frequent(counts: npt.NDArray[Any], least: int, most: int) -> npt.NDArray[np.bool_]:
+def most_frequent(counts: npt.NDArray[Any], least: int, most: int, dims: int) -> npt.NDArray[np.bool_]:
     """Return which words occur at least `least` times, at most `most` of them; of equally frequent ones the first."""
     order = np.argsort(-counts, kind="stable")[:most]
     chosen = np.zeros(counts.size, np.bool_)
     chosen[order] = counts[order] >= least
+    if chosen.sum() < dims:
+        raise InputError(
+            f"{dims} dimensions need as many words that occur {least} times, but there are {chosen.sum()}; "
+            "use more text, fewer dimensions, or a larger max_words"
+        )
     return chosen
 
 
@@ -160,28 +161,19 @@ def word_vectors(
     *,
     min_count: int,
     max_words: int,
-    min_context_count: int = MIN_CONTEXT_COUNT,
-    max_contexts: int = MAX_CONTEXTS,
     seed: int = 0,
     threads: int | None = None,
     memory: int = 4 << 30,
     progress: bool | None = False,
 ) -> tuple[list[str], FloatMatrix, npt.NDArray[np.int64]]:
     """Return words, most frequent first, their vectors of length 1, and their counts."""
-    chosen = most_frequent(counted.counts, min_count, max_words)
-    contexts = most_frequent(counted.counts, min_context_count, max_contexts)
-    for found, what in ((chosen, f"occur {min_count} times"), (contexts, f"occur {min_context_count} times")):
-        if found.sum() < dims:
-            raise InputError(
-                f"{dims} dimensions need as many words that {what}, but there are {found.sum()}; "
-                "use more text, fewer dimensions, or a larger max_words"
-            )
+    words = most_frequent(counted.counts, min_count, max_words, dims)
+    contexts = most_frequent(counted.counts, MIN_CONTEXT_COUNT, MAX_CONTEXTS, dims)
     shares = (counted.counts / (counted.counts + NOISY_COUNT)).astype(np.float32)
     with one_blas_thread(), progress_bar("factoring", n_steps(dims), progress) as advance:
-        information = Information(counted, chosen, contexts, threads, memory)
+        information = Information(counted, words, contexts, thread_count(threads), memory)
         vectors = information.product(singular_vectors(information, shares, dims, seed, advance))
-    counts, lengths = counted.counts[chosen], np.linalg.norm(vectors, axis=1) * np.sqrt(shares[chosen])
+    counts, lengths = counted.counts[words], np.linalg.norm(vectors, axis=1) * np.sqrt(shares[words])
     order = np.argsort(-counts, kind="stable")
     order = order[lengths[order] > LEAST_LENGTH * lengths.max()]  # the others have no part in these dimensions
-    words = np.flatnonzero(chosen)[order]
-    return counted.words_at(words), unit_rows(vectors[order]), counts[order]
+    return counted.words_at(np.flatnonzero(words)[order]), unit_rows(vectors[order]), counts[order]

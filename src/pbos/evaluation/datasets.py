@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
 
 from pbos.errors import FormatError
 from pbos.files.paths import PathLike, plain_suffix, read_lines
@@ -27,12 +26,14 @@ def read_pairs(path: PathLike, *, encoding: str = "UTF-8") -> list[Pair]:
     if any(plain_suffix(path) in format.suffixes for name, format in FORMATS.items() if name != "word2vec"):
         raise vectors_given(path)
     lines = read_lines(path, encodings=tuple(dict.fromkeys(("UTF-8", encoding))))
-    split = likely_split([text for _, text in lines[:SAMPLE]])
+    splits = (at_tabs, at_commas, str.split)
+    sample = [text for _, text in lines[:SAMPLE]]
+    split = next((split for split in splits if any(score_column(split(text)) for text in sample)), str.split)
     rows = [(number, [field.strip() for field in split(text)]) for number, text in lines]
-    sample = [fields for _, fields in rows[:SAMPLE]]
-    if is_common(len(fields) > 3 and all(map(is_number, fields[1:])) for fields in sample):
+    last = rows[len(sample) - 1][1]
+    if len(last) > 3 and all(map(is_number, last[1:])):
         raise vectors_given(path)
-    column = likely_score_column(sample)
+    column = min(filter(None, (score_column(fields) for _, fields in rows[: len(sample)])), default=2)
     first = rows[0][1]
     if len(rows) > 1 and len(first) > column and is_name(first[column]):
         rows = rows[1:]
@@ -53,21 +54,6 @@ def vectors_given(path: PathLike) -> FormatError:
     )
 
 
-def likely_split(lines: list[str]) -> Callable[[str], list[str]]:
-    """Find the separator: the first of tabs, commas and white space that gives most lines a number after two words."""
-    for split in (at_tabs, at_commas):
-        if is_common(any(map(is_number, split(line)[2:])) for line in lines):
-            return split
-    return str.split
-
-
-def likely_score_column(rows: list[list[str]]) -> int:
-    """Find the first column after the two words that is a number in most rows; 2 if there is none."""
-    columns = range(2, max(map(len, rows)))
-    return next((at for at in columns if is_common(len(row) > at and is_number(row[at]) for row in rows)), 2)
-
-
-def is_common(found: Iterable[bool]) -> bool:
-    """Return whether something holds for at least half of the lines."""
-    values = list(found)
-    return 2 * sum(values) >= len(values)
+def score_column(fields: list[str]) -> int | None:
+    """Return the first column after the two words that is a number."""
+    return next((at for at in range(2, len(fields)) if is_number(fields[at])), None)

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from pbos.errors import InputError
 from pbos.evaluation.datasets import Pair
 from pbos.evaluation.results import Embedder, Result, Score, bootstrap
+from pbos.jobs.threads import blocks
 from pbos.tables.word_vectors import WordVectors
 from pbos.words.arrays import NEAR_ZERO, FloatMatrix, cosines, unit_rows
 from pbos.words.text import as_words
@@ -90,8 +91,7 @@ def difference(first: Result, second: Result, *, repeats: int = 1000, seed: int 
     Both models are scored on the same drawn pairs, so what the pairs have in common does not widen the interval. The
     results must come from `similarity(..., keep_cosines=True)`.
     """
-    found = first.details["cosines"], second.details["cosines"], first.details["human"]
-    one, other, human = map(np.array, found)
+    one, other, human = map(np.array, (first.details["cosines"], second.details["cosines"], first.details["human"]))
 
     def gap(drawn: Ints) -> dict[str, float]:
         return {"gap": spearman(one[drawn], human[drawn]) - spearman(other[drawn], human[drawn])}
@@ -193,10 +193,9 @@ def true_ranks(queries: FloatMatrix, targets: FloatMatrix, rows: Ints) -> npt.ND
     """
     units, asked = unit_rows(targets), unit_rows(queries)
     found = np.empty(len(asked))
-    block = max(1, BLOCK_BYTES // (4 * len(units)))
-    for start in range(0, len(asked), block):
-        near = asked[start : start + block] @ units.T  # (block, n_targets)
-        true = near[np.arange(len(near)), rows[start : start + block]][:, None]
+    for block in blocks(len(asked), max(1, BLOCK_BYTES // (4 * len(units)))):
+        near = asked[block] @ units.T  # (block, n_targets)
+        true = near[np.arange(len(near)), rows[block]][:, None]
         better, equal = (near > true).sum(axis=1), (near == true).sum(axis=1)
-        found[start : start + block] = 1 + better + (equal - 1) / 2
+        found[block] = 1 + better + (equal - 1) / 2
     return found

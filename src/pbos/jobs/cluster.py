@@ -170,29 +170,23 @@ def connect(scheduler: str | Any) -> Iterator[Workers]:
 def started(**options: Any) -> Iterator[Any]:
     """Start workers on this machine for the time being; yield Dask's client.
 
-    All users of the machine can connect to them, but only these processes have the credentials.
+    All users of the machine can connect to them, but only these processes have the credentials. Python imports from
+    Dask's scratch folder first, so it is one in which no other user can write.
     """
     try:
         security = Security.temporary()
     except ImportError:  # it needs cryptography
         raise MissingExtraError("a cluster on this machine", "dask") from None
-    with (
-        scratch_folder() as scratch,
-        dask.config.set({**CONFIG, "temporary-directory": scratch}),
-        LocalCluster(**LOCAL, security=security, **options) as cluster,
-        Client(cluster) as client,
-    ):
-        yield client
-
-
-@contextmanager
-def scratch_folder() -> Iterator[str]:
-    """Yield a folder for Dask in which no other user can write: while it is there, Python imports from it first."""
-    with tempfile.TemporaryDirectory(prefix="pbos-", ignore_cleanup_errors=True) as folder:
+    with tempfile.TemporaryDirectory(prefix="pbos-", ignore_cleanup_errors=True) as scratch:
         try:
-            yield folder
+            with (
+                dask.config.set({**CONFIG, "temporary-directory": scratch}),
+                LocalCluster(**LOCAL, security=security, **options) as cluster,
+                Client(cluster) as client,
+            ):
+                yield client
         finally:  # Dask does so itself, unless it is interrupted; later anybody can make a folder of this name
-            sys.path[:] = [place for place in sys.path if not place.startswith(folder)]
+            sys.path[:] = [place for place in sys.path if not place.startswith(scratch)]
 
 
 def dask_setup(worker: Any) -> None:

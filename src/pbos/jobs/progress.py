@@ -29,17 +29,12 @@ def progress(label: str, total: float | None, show: bool | None = None) -> Itera
         return
 
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
+    from rich.markup import escape
+    from rich.progress import Progress, TextColumn
 
-    known = [] if total is None else [TextColumn("{task.percentage:>3.0f}%"), TimeRemainingColumn()]
-    columns: list[ProgressColumn] = [
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        *known,
-        TextColumn("{task.fields[note]}"),
-    ]
+    columns = *Progress.get_default_columns(), TextColumn("{task.fields[note]}")
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(for_terminal(one_line(label)), total=total, note="")
+        task = bar.add_task(escape(for_terminal(one_line(label))), total=total, note="")
 
         def advance(steps: float, note: str = "") -> None:
             bar.update(task, advance=steps)

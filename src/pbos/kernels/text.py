@@ -122,7 +122,7 @@ def mixed(number):
 
 
 @kernel
-def thin_out(ids, line_ends, keep, seed):
+def subsample(ids, line_ends, keep, seed):
     """Drop words at random, in place: word w stays with the probability keep[w].
 
     Returns how many stay; `line_ends` is changed to match. What happens to a word depends on its position and the seed.
