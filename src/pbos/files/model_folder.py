@@ -25,6 +25,7 @@ from pbos.errors import ModelError
 from pbos.files.atomic import check_target, errors_about, reserve, write_whole_folder
 from pbos.files.paths import (
     PathLike,
+    exists,
     fetch,
     is_hub,
     is_remote,
@@ -34,8 +35,9 @@ from pbos.files.paths import (
     to_local_path,
     url_of,
 )
-from pbos.settings import MAX_DIMS
+from pbos.settings import INCLUDED, MAX_DIMS
 
+DATA = Path(__file__).parents[1] / "data"
 FORMAT_VERSION = 1
 TENSORS, CONFIG, CARD = "model.safetensors", "config.json", "README.md"
 NUMPY_TYPES = {"F32": "<f4", "F16": "<f2", "I8": "|i1", "U8": "|u1", "U16": "<u2", "U32": "<u4", "I64": "<i8"}
@@ -164,6 +166,17 @@ def check_checksums(folder: Path, file: TensorFile, config: dict[str, Any], veri
 
 
 # Where models are -----------------------------------------------------------------------------------------------------
+
+
+def resolve_model(path: PathLike | None) -> PathLike:
+    """Return where a model is: None, and the names of models that come with pbos, stand for their folders.
+
+    >>> resolve_model("russian").name
+    'russian'
+    """
+    name = "english" if path is None else path
+    included = isinstance(name, str) and name in INCLUDED
+    return DATA / name if included and (path is None or not exists(name)) else name
 
 
 def target_of(path: PathLike) -> PathLike:
