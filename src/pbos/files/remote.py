@@ -8,6 +8,7 @@ without what may be secret in it.
 from __future__ import annotations
 
 import errno
+import io
 import os
 import re
 import secrets
@@ -20,7 +21,7 @@ from typing import Any
 
 from pbos.errors import InputError, MissingExtraError, PbosError, harmless, redacted, repeats_secrets
 from pbos.files.atomic import lock, sweep, write_whole_folder
-from pbos.files.paths import PathLike, Readable, digest_of, url_of, user_cache
+from pbos.files.paths import PathLike, digest_of, url_of, user_cache
 
 try:
     from fsspec.core import url_to_fs
@@ -76,7 +77,7 @@ def found(path: PathLike) -> Iterator[tuple[Any, str]]:
 # Reading --------------------------------------------------------------------------------------------------------------
 
 
-class RemoteFile(Readable):
+class RemoteFile(io.RawIOBase):
     """A remote file, open for reading.
 
     Attributes:
@@ -95,6 +96,10 @@ class RemoteFile(Readable):
                 if not any(self.facts[1:]):
                     self.facts = facts_in(system.info(place))
         self.size: int = (getattr(self.file, "size", 0) or 0) if self.file.seekable() else 0
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
 
     def seekable(self) -> bool:
         """Return whether the server sends parts of the file."""
