@@ -59,6 +59,7 @@ NEEDS = {  # the tier `adapters`: files, or folders, and the modules without whi
     "tests/experiments/test_real_data.py": "matplotlib rapidfuzz scipy sklearn spacy torch",
     "tests/experiments/test_real_tables.py": "matplotlib rapidfuzz scipy sklearn torch",
     "tests/files/test_remote.py": "boto3 distributed fsspec gensim moto pyarrow s3fs",
+    "tests/files/test_web.py": "fsspec moto pyarrow s3fs",
     "tests/experiments/test_reproduce.py": "matplotlib rapidfuzz scipy sklearn torch",
     "tests/adapters/test_sentence_transformers.py": "sentence_transformers sklearn torch yaml",
     "tests/server/test_server.py": "fastapi hatchling httpx uvicorn",

@@ -141,7 +141,7 @@ def segmenter_of(model: str | None, counts: str | None, **settings: Any) -> pbos
         raise InputError("give a model with --model or counts with --counts, not both")
     if counts is not None:
         return pbos.Segmenter.from_counts(counts, **settings)
-    from pbos.files.model_folder import folder_of, read_files, resolve_model
+    from pbos.files.model_folder import folder_of, load_folder, resolve_model
 
     place = resolve_model(model)
-    return pbos.load(model) if "vectors" in read_files(folder_of(place), layout={})[0] else pbos.Segmenter.load(place)
+    return pbos.load(model) if "vectors" in load_folder(folder_of(place), layout={})[1] else pbos.Segmenter.load(place)

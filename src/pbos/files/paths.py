@@ -281,7 +281,7 @@ def state_of(path: PathLike) -> list[Any]:
     if is_remote(path):
         from pbos.files import remote
 
-        return remote.state_of(path)
+        return [str(fact) for fact in remote.facts_about(path)]
     found = to_local_path(path).stat()
     return [found.st_size, found.st_mtime_ns]
 
@@ -294,7 +294,7 @@ def on_disk(path: PathLike) -> Path:
     if is_remote(path):
         from pbos.files import remote
 
-        return remote.fetch_file(path)
+        return remote.fetch(path) / remote.FILE
     return to_local_path(path)
 
 

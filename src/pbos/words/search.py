@@ -32,9 +32,9 @@ class SearchedWords:
     def __init__(self, words: list[str], read_as: list[str], dims: int, embed: Embed) -> None:
         self.words, self.read_as, self.embed = words, read_as, embed
         self.repeated = len(words) - len(set(read_as))
-        self.rows = np.empty((len(words), dims), np.int16)
-        for some in blocks(len(words), 4 * BLOCK):
-            self.rows[some] = rounded(unit_rows(embed(words[some])))
+        self.rounded = np.empty((len(words), dims), np.int16)
+        for rows in blocks(len(words), 4 * BLOCK):
+            self.rounded[rows] = rounded(unit_rows(embed(words[rows])))
 
     def units(self, at: npt.NDArray[np.intp]) -> FloatMatrix:
         """Return the exact unit vectors of the words at some positions."""
@@ -46,7 +46,7 @@ class SearchedWords:
         step = max(1, min(QUERIES, COSINES // max(1, len(self.words))))
         for first in range(0, len(queries), step):
             asking = queries[first : first + step]
-            roughs = products(rounded(asking), self.rows)
+            roughs = products(rounded(asking), self.rounded)
             for query, rough, out in zip(asking, roughs, left_out[first : first + step], strict=True):
                 best = nearest(rough, query, self.units, n + len(out) + self.repeated) if query.any() else []
                 found.append([(self.words[at], cosine) for at, cosine in best if self.read_as[at] not in out][:n])
@@ -77,26 +77,22 @@ def asked_for(words: Any, positive: Any, negative: Any, dims: int, embed: Embed)
         rows = vectors_of_items(items, dims, embed)
         return Question(unit_vectors(rows), [words_in([item]) for item in items], is_item(words))
     added, subtracted = as_items(positive), as_items(negative)
-    terms = []
+    total, largest = np.zeros(dims), 0.0
     for sign, items in ((1, added), (-1, subtracted)):
         rows = vectors_of_items(items, dims, embed)
         are_words = np.array([isinstance(item, str) for item in items], np.bool_)
         rows[are_words] = unit_rows(rows[are_words])
-        terms.append(sign * rows)
-    return Question(unit_sum(np.concatenate(terms))[None], [words_in(added + subtracted)], True)
+        total += sign * rows.sum(axis=0, dtype=np.float64)
+        largest = max(largest, float(np.abs(rows).max(initial=0)))
+    if np.abs(total).max() <= ROUNDING * largest:  # what is left of a - a is nothing
+        total[:] = 0
+    return Question(unit_vectors(total[None]), [words_in(added + subtracted)], True)
 
 
-def unit_vectors(rows: FloatMatrix) -> FloatMatrix:
-    """Return vectors scaled to length 1; they may be so long or so short that `unit_rows` would lose digits."""
-    return np.array([unit_sum(row[None]) for row in rows], np.float32).reshape(rows.shape)
-
-
-def unit_sum(rows: FloatMatrix) -> npt.NDArray[np.float32]:
-    """Return the sum of vectors, scaled to length 1; zeros if they cancel out but for rounding."""
-    total = rows.sum(axis=0, dtype=np.float64)
-    if np.abs(total).max() <= ROUNDING * np.abs(rows).max(initial=0):
-        return np.zeros(total.shape, np.float32)
-    return np.asarray(total / np.linalg.norm(total), np.float32)
+def unit_vectors(rows: npt.NDArray[Any]) -> FloatMatrix:
+    """Return vectors of any scale scaled to length 1: first by a power of two, so that `unit_rows` loses no digits."""
+    _, exponents = np.frexp(np.abs(rows).max(axis=1, initial=0))
+    return unit_rows(np.ldexp(rows, -exponents[:, None]).astype(np.float32))
 
 
 def vectors_of_items(items: list[Any], dims: int, embed: Embed) -> FloatMatrix:
