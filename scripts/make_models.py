@@ -16,7 +16,7 @@ import sys
 import numpy as np
 
 import pbos
-from pbos.model import DATA
+from pbos.files.model_folder import DATA
 from pbos.words.arrays import principal_components
 
 CARD = """# The {language} model of pbos

@@ -63,6 +63,7 @@ NEEDS = {  # the tier `adapters`: files, or folders, and the modules without whi
     "tests/experiments/test_real_data.py": "matplotlib rapidfuzz scipy sklearn spacy torch",
     "tests/experiments/test_real_tables.py": "matplotlib rapidfuzz scipy sklearn torch",
     "tests/files/test_remote.py": "boto3 distributed fsspec gensim moto pyarrow s3fs",
+    "tests/files/test_web.py": "fsspec moto pyarrow s3fs",
     "tests/experiments/test_reproduce.py": "matplotlib rapidfuzz scipy sklearn torch",
     "tests/adapters/test_sentence_transformers.py": "sentence_transformers sklearn torch yaml",
     "tests/server/test_server.py": "fastapi hatchling httpx uvicorn",
@@ -85,7 +86,7 @@ SLOW = {  # the tier `slow`: files or tests; so are the tests that use the priva
     "tests/files/test_model_folder.py::test_random_damage_never_crashes",
 }
 NUMPY_2 = {  # kernels as plain Python: the sum of an int and a uint64 is a float before NumPy 2
-    "tests/model/test_model.py::test_kernels_run_as_plain_python_too",
+    "tests/model/test_copies.py::test_kernels_run_as_plain_python_too",
     "tests/training/test_solve.py::test_ridge_runs_as_plain_python_too",
     "tests/training/test_solve.py::test_sgd_runs_as_plain_python_too",
     "tests/words/test_index.py::test_em_runs_as_plain_python_too",

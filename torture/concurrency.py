@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 
 import pbos
+from pbos.files.model_folder import DATA
 from torture.children import Failure, forked, rounds
 
 QUERIES = 12
@@ -121,9 +122,7 @@ def processes(seconds: float, seed: int, cases: int | None = None) -> dict[str, 
         busy.start()
         try:
             with multiprocessing.get_context(method).Pool(2) as pool:
-                given = [
-                    (model if at % 2 else str(pbos.model.DATA / "english"), words) for at, words in enumerate(asked)
-                ]
+                given = [(model if at % 2 else str(DATA / "english"), words) for at, words in enumerate(asked)]
                 found = pool.starmap_async(answer_in_process, given).get(timeout=300)
         except multiprocessing.TimeoutError:
             raise Failure(f"processes, seed {seed}, round {number}: {method} hangs") from None

@@ -35,33 +35,25 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-# The module of each public name, imported on first use, so that `pbos --help` does not wait for Numba.
-_MODULES = {
-    "ClusterError": "errors",
-    "Cooccurrences": "corpus",
-    "Explanation": "words.explanation",
-    "FormatError": "errors",
-    "InputError": "errors",
-    "Lattice": "words.lattice",
-    "MissingExtraError": "errors",
-    "Model": "model",
-    "ModelError": "errors",
-    "PbosError": "errors",
-    "PbosWarning": "errors",
-    "Segmentation": "words.subwords",
-    "Segmenter": "segmenter",
-    "Settings": "settings",
-    "Span": "words.lattice",
-    "WordCounts": "tables.counts",
-    "WordVectors": "tables.word_vectors",
-    "complete": "training.complete",
-    "cosines": "words.arrays",
-    "count": "corpus.learn",
-    "embed_files": "corpus.embed_files",
-    "learn": "corpus.learn",
-    "load": "model",
-    "train": "training.train",
+# The public names by module, imported on first use, so that `pbos --help` does not wait for Numba.
+_NAMES = {
+    "corpus": "Cooccurrences",
+    "corpus.embed_files": "embed_files",
+    "corpus.learn": "count learn",
+    "errors": "ClusterError FormatError InputError MissingExtraError ModelError PbosError PbosWarning",
+    "model": "Model load",
+    "segmenter": "Segmenter",
+    "settings": "Settings",
+    "tables.counts": "WordCounts",
+    "tables.word_vectors": "WordVectors",
+    "training.complete": "complete",
+    "training.train": "train",
+    "words.arrays": "cosines",
+    "words.explanation": "Explanation",
+    "words.lattice": "Lattice Span",
+    "words.subwords": "Segmentation",
 }
+_MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
 __all__ = sorted(_MODULES)
 
 _MOVED = {  # modules of version 0.1, which pickles and docs name, and where they are now
@@ -93,23 +85,18 @@ def __getattr__(name: str) -> Any:
     return value
 
 
-def _forward(old: str, new: str) -> None:
-    """Make a module under an old name whose attributes are those of the new one, imported on first use."""
+class _Moved(type(sys)):  # type: ignore[misc]
+    """A module under its old name; its attributes are those of the new one, imported on first use."""
 
-    def find(name: str) -> Any:
+    def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
         from importlib import import_module
 
-        return getattr(import_module(f"pbos.{new}"), name)
-
-    module: Any = type(sys)(f"pbos.{old}", f"Moved to pbos.{new}.")
-    module.__getattr__ = find
-    sys.modules[module.__name__] = module
+        return getattr(import_module(f"pbos.{_MOVED[self.__name__.removeprefix('pbos.')]}"), name)
 
 
-for _old, _new in _MOVED.items():
-    _forward(_old, _new)
+sys.modules |= {f"pbos.{old}": _Moved(f"pbos.{old}") for old in _MOVED}
 
 
 def __dir__() -> list[str]:

@@ -3,47 +3,31 @@
 from __future__ import annotations
 
 import copy
-import json
-import math
 from collections.abc import Iterable, Iterator
 from functools import cached_property, partial
 from os import PathLike
-from pathlib import Path
 from typing import Any, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from pbos.errors import InputError, ModelError, whole_number
-from pbos.files.model_folder import Tensors, save_folder
-from pbos.files.paths import exists
-from pbos.jobs.threads import BLOCK, blocks
+from pbos.files.card import model_card
+from pbos.files.model_folder import Tensors, resolve_model, save_folder
 from pbos.segmenter import Segmenter
-from pbos.settings import INCLUDED, MISSING, Missing, Spelling, check_choice
-from pbos.words.arrays import FloatMatrix, cosines, has_masked, principal_components, unit_rows
+from pbos.settings import Missing, Spelling
+from pbos.words.arrays import FloatMatrix, checked_out, cosines, principal_components
 from pbos.words.confidence import Confidence
 from pbos.words.explanation import Explanation
 from pbos.words.index import SubwordIndex
 from pbos.words.lattice import Lattice
 from pbos.words.layout import load_model_folder
-from pbos.words.nearest import ROUNDING, nearest, products, rounded
 from pbos.words.readonly import owned, read_only
+from pbos.words.search import Neighbors as Neighbors
+from pbos.words.search import SearchedWords, asked_for, unit_vectors
 from pbos.words.subwords import Subwords
-from pbos.words.text import (
-    BYTES,
-    MissingWord,
-    PackedStrings,
-    as_words,
-    encode,
-    first_of_equal,
-    is_missing,
-    pack_strings,
-)
+from pbos.words.text import MissingWord, PackedStrings, as_words, encode, first_of_equal, one_or_many, pack_strings
 from pbos.words.vectors import SubwordVectors
-
-DATA = Path(__file__).parent / "data"
-QUERIES, COSINES = 64, 1 << 24  # compared with all words at a time; cosines that this may take, 4 bytes each
-Neighbors = list[tuple[str, float]]
 
 
 class Model(Segmenter):
@@ -73,11 +57,9 @@ class Model(Segmenter):
         self.subword_vectors = subword_vectors
         self.dims = subword_vectors.dims
         self.info: dict[str, Any] = read_only(info or {})
-        self._packed_words = packed_words
-        self._target_vectors = target_vectors
+        self._packed_words, self._target_vectors, self._confidence = packed_words, target_vectors, confidence
         if target_vectors is not None:
             target_vectors.flags.writeable = False
-        self._confidence = confidence
 
     # -- vectors -------------------------------------------------------------------------------------------------------
 
@@ -87,7 +69,6 @@ class Model(Segmenter):
         return self.dims
 
     def __getitem__(self, words: str | Iterable[str]) -> npt.NDArray[np.float32]:
-        """Return the vector of one word, float32 (dims,), or of many, (n_words, dims)."""
         return self.embed(words)
 
     def embed(
@@ -113,35 +94,15 @@ class Model(Segmenter):
         """
         try:
             many, one, blank = one_or_many(words, missing)
-            out = np.empty((len(many), self.dims), np.float32) if out is None else self._checked(out, len(many))
+            shape = len(many), self.dims
+            out = np.empty(shape, np.float32) if out is None else checked_out(out, shape)
             self.subwords.embed(many, self.subword_vectors, out, threads)
         except MissingWord as error:
             raise InputError(f'{error}, or embed them with missing="zeros"') from None
         if exact:
             self._put_given_vectors(many, out)
-        if blank:
-            out[blank] = 0
+        out[blank] = 0
         return out[0] if one else out
-
-    def _vectors(self, words: str | Iterable[str], exact: bool = False) -> FloatMatrix:
-        """Do what `embed` does, for methods that have no `missing`; one word has one row."""
-        many = [words] if isinstance(words, str) else as_words(words)
-        out = np.empty((len(many), self.dims), np.float32)
-        self.subwords.embed(many, self.subword_vectors, out)
-        if exact:
-            self._put_given_vectors(many, out)
-        return out
-
-    def _checked(self, out: FloatMatrix, n_words: int) -> FloatMatrix:
-        expected = f"a C-contiguous float32 array of shape {(n_words, self.dims)}"
-        if not isinstance(out, np.ndarray) or isinstance(out, np.ma.MaskedArray):
-            raise InputError(f"out must be {expected}, got {type(out).__name__}")
-        if out.shape != (n_words, self.dims) or out.dtype != np.float32 or not out.flags.c_contiguous:
-            other = "" if out.flags.c_contiguous else ", not C-contiguous"
-            raise InputError(f"out must be {expected}, got {out.dtype} {out.shape}{other}")
-        if not out.flags.writeable:
-            raise InputError("out is read-only; pass an array that can be written")
-        return out
 
     def _put_given_vectors(self, words: list[str], out: FloatMatrix) -> None:
         if self._target_vectors is None:
@@ -150,8 +111,7 @@ class Model(Segmenter):
                 "pass them to with_targets (--vectors), or train with keep_targets=True"
             )
         for at, word in enumerate(self.subwords.read(words)):
-            row = self.subwords.word_rows.get(word)
-            if row is not None:
+            if (row := self.subwords.word_rows.get(word)) is not None:
                 out[at] = self._target_vectors[row]
 
     @property
@@ -172,9 +132,9 @@ class Model(Segmenter):
     ) -> float | npt.NDArray[np.float32]:
         """Return how far to trust the vector of one word, or of many: its expected cosine with the true one, 0 to 1.
 
-        The true vector is the one that the word would have had if it had been among the training words. The
-        expectation was fitted at training, to words that were held out. It is 1 for training words, and 0 for a word
-        without any known subword. As rare words have noisy vectors, it tells less about very rare words.
+        The true vector is the one that the word would have had as a training word. The expectation was fitted to
+        held-out words. It is 1 for training words, and 0 for a word without any known subword. As rare words have noisy
+        vectors, it tells less about very rare words.
 
         Args:
             words: A word, or many.
@@ -191,14 +151,12 @@ class Model(Segmenter):
         found[blank] = 0
         return float(found[0]) if one else found
 
-    def _embed_with_confidence(
-        self, words: list[str], threads: int | None = None
-    ) -> tuple[FloatMatrix, npt.NDArray[np.float32] | None]:
+    def _embed_with_confidence(self, words: list[str]) -> tuple[FloatMatrix, npt.NDArray[np.float32] | None]:
         """Return the vectors of words, which are read once, and their confidences; None if the model has none."""
         if self._confidence is None:
-            return self.embed(words, threads=threads), None
+            return self.embed(words), None
         out = np.empty((len(words), self.dims), np.float32)
-        return out, self.subwords.confidence(words, self.subword_vectors, self._confidence, threads, out)
+        return out, self.subwords.confidence(words, self.subword_vectors, self._confidence, embedded=out)
 
     @overload
     def similarity(self, first: str, second: str) -> float: ...  # type: ignore[overload-overlap]
@@ -212,7 +170,7 @@ class Model(Segmenter):
         >>> print(load().similarity("king", ["queen", "banana"]).round(2))
         [0.56 0.21]
         """
-        left, right = self._vectors(first), self._vectors(second)
+        left, right = (self.embed(one_or_many(words)[0]) for words in (first, second))
         if isinstance(first, str) and isinstance(second, str):
             return float(cosines(left, right)[0])
         if len(left) != len(right) and not isinstance(first, str) and not isinstance(second, str):
@@ -221,21 +179,8 @@ class Model(Segmenter):
 
     @overload
     def neighbors(
-        self, words: str, n: int = 10, *, among: Iterable[str] | None = None, exact: bool = False
-    ) -> Neighbors: ...
-    @overload
-    def neighbors(
         self,
-        words: list[str] | tuple[str, ...],
-        n: int = 10,
-        *,
-        among: Iterable[str] | None = None,
-        exact: bool = False,
-    ) -> list[Neighbors]: ...
-    @overload
-    def neighbors(
-        self,
-        words: None = None,
+        words: str | None = None,
         n: int = 10,
         *,
         positive: Any = None,
@@ -243,6 +188,10 @@ class Model(Segmenter):
         among: Iterable[str] | None = None,
         exact: bool = False,
     ) -> Neighbors: ...
+    @overload
+    def neighbors(
+        self, words: list[str], n: int = 10, *, among: Iterable[str] | None = None, exact: bool = False
+    ) -> list[Neighbors]: ...
     @overload
     def neighbors(
         self, words: Any, n: int = 10, *, among: Iterable[str] | None = None, exact: bool = False
@@ -274,95 +223,39 @@ class Model(Segmenter):
         'queen'
         """
         n = whole_number("n", n, 0)
-        combined = positive is not None or negative is not None
-        if combined == (words is not None):
-            raise InputError("neighbors needs words or vectors, or positive and negative ones, not both")
-        one = combined or is_item(words)
-        groups = [(as_items(positive), as_items(negative))] if combined else [([item], []) for item in as_items(words)]
-        if combined or any(is_vector(item) for items, _ in groups for item in items):
-            queries = unit_rows(np.array([self._query(*group, exact) for group in groups], np.float32))
-        else:
-            queries = unit_rows(self._vectors([item for items, _ in groups for item in items], exact))
+        asked = asked_for(words, positive, negative, self.dims, partial(self.embed, exact=exact))
         if among is None:
-            candidates = names = self.words
-            rows = self._rounded_targets if exact else self._rounded_words
+            searched = self._given_vectors if exact else self._composed_vectors
         else:
             candidates = as_words(among)
-            names = self.subwords.read(candidates)
-            encode(names, self.spelling)  # raises with the position of a bad word
-            rows = self._rounded(candidates, exact)
-        repeated = len(names) - len(set(names)) if among is not None else 0
-
-        def units(at: npt.NDArray[np.intp]) -> FloatMatrix:
-            return unit_rows(self._vectors([candidates[row] for row in at.tolist()], exact))
-
-        found: list[Neighbors] = []
-        step = max(1, min(QUERIES, COSINES // max(1, len(names))))
-        for first in range(0, len(groups), step):
-            some, asking = groups[first : first + step], queries[first : first + step]
-            for group, query, rough in zip(some, asking, products(rounded(asking), rows), strict=True):
-                asked = {word for items in group for word in items if isinstance(word, str)}
-                own = set(self.subwords.read(list(asked)))
-                best = nearest(rough, query, units, n + len(own) + repeated) if query.any() else []
-                found.append([(candidates[at], cosine) for at, cosine in best if names[at] not in own][:n])
-        return found[0] if one else found
+            encode(self.subwords.read(candidates), self.spelling)  # raises with the position of a bad word
+            searched = self._searched(candidates, exact)
+        found = searched.nearest(asked.queries, [set(self.subwords.read(group)) for group in asked.words], n)
+        return found[0] if asked.is_one else found
 
     def _neighbors_of_vectors(self, words: str | list[str], vectors: FloatMatrix, n: int) -> Any:
         """Return the neighbors of one word or of many, whose vectors are there already."""
-        own = self.subwords.read([words] if isinstance(words, str) else words)
-        near = zip(own, self.neighbors(vectors, n + 1), strict=True)
-        found = [[(word, cosine) for word, cosine in some if word != itself][:n] for itself, some in near]
+        read_as = self.subwords.read([words] if isinstance(words, str) else words)
+        found = self._composed_vectors.nearest(unit_vectors(vectors), [{word} for word in read_as], n)
         return found[0] if isinstance(words, str) else found
 
-    def _query(self, positive: list[Any], negative: list[Any], exact: bool) -> npt.NDArray[np.float64]:
-        """Return the sum of the positive items minus the negative ones, at any scale; words count with length 1."""
-        total, largest = np.zeros(self.dims), 0.0
-        for sign, items in ((1, positive), (-1, negative)):
-            strings = [item if isinstance(item, str) else "-" for item in items]
-            encode(strings, self.spelling)  # raises with the position of a bad word
-            for item in items:
-                is_word = isinstance(item, str)
-                vector = unit_rows(self._vectors([item], exact))[0] if is_word else self._vector(item)
-                total, largest = total + sign * vector, max(largest, float(np.abs(vector).max()))
-        scale = 0.5 ** math.frexp(largest)[1]  # changes no digit; then lengths fit a float32
-        return np.where(np.abs(total).max() > ROUNDING * largest, scale * total, 0)  # what is left of a - a is nothing
-
-    def _vector(self, item: Any) -> npt.NDArray[np.float32]:
-        """Return a given vector as an array, or raise InputError if it is not one of this model's size."""
-        expected = f"expected a word or a vector of {self.dims} numbers"
-        try:
-            vector = np.asarray(item, np.float32)
-        except (TypeError, ValueError):
-            raise InputError(f"{expected}, got {type(item).__name__}") from None
-        if vector.shape != (self.dims,):
-            raise InputError(f"{expected}, got shape {vector.shape}" if vector.ndim else f"{expected}, got {item!r}")
-        if has_masked(item):
-            raise InputError("a vector contains masked numbers, so it has no neighbors; fill them in or leave it out")
-        if not np.isfinite(vector).all():
-            raise InputError("a vector contains NaN or infinity, so it has no neighbors; correct it or leave it out")
-        return vector
+    @cached_property
+    def _composed_vectors(self) -> SearchedWords:
+        return self._searched(self.words, exact=False)
 
     @cached_property
-    def _rounded_words(self) -> npt.NDArray[np.int16]:
-        return self._rounded(self.words, exact=False)
+    def _given_vectors(self) -> SearchedWords:
+        return self._searched(self.words, exact=True)
 
-    @cached_property
-    def _rounded_targets(self) -> npt.NDArray[np.int16]:
-        return self._rounded(self.words, exact=True)
-
-    def _rounded(self, words: list[str], exact: bool) -> npt.NDArray[np.int16]:
-        rows = np.empty((len(words), self.dims), np.int16)
-        for some in blocks(len(words), 4 * BLOCK):
-            rows[some] = rounded(unit_rows(self.embed(words[some], exact=exact)))
-        return rows
+    def _searched(self, words: list[str], exact: bool) -> SearchedWords:
+        read_as = words if words is self.words else self.subwords.read(words)
+        return SearchedWords(words, read_as, self.dims, partial(self.embed, exact=exact))
 
     @overload
     def explain(self, words: str, n: int = 5, *, neighbors: int = 10) -> Explanation: ...  # type: ignore[overload-overlap]
     @overload
     def explain(self, words: Iterable[str], n: int = 5, *, neighbors: int = 10) -> list[Explanation]: ...
-    def explain(
-        self, words: str | Iterable[str], n: int = 5, *, neighbors: int = 10
-    ) -> Explanation | list[Explanation]:
+    def explain(self, words: str | Iterable[str], n: int = 5, *, neighbors: int = 10) -> Any:
         """Return why a word gets its vector, to print, to draw or to show in a notebook.
 
         Args:
@@ -395,14 +288,13 @@ class Model(Segmenter):
         return iter(self.words)
 
     def __contains__(self, word: object) -> bool:
-        """Return whether a word is a training word."""
         return isinstance(word, str) and self.subwords.read([word])[0] in self.subwords.word_rows
 
     def with_targets(self, vectors: Any) -> Model:
         """Return this model with a table of given vectors, for `exact`; composed vectors stay the same.
 
-        The words of the table take the place of the training words: in `len`, `in`, iteration, `neighbors`. Of words
-        that the model spells alike, the first counts.
+        The words of the table take the place of the training words. Of words that the model spells alike, the first
+        counts.
 
         Args:
             vectors: The vectors that the model was trained on, or others of the same space, as for `train`.
@@ -421,8 +313,6 @@ class Model(Segmenter):
         matrix = owned(given.vectors) if len(words) == len(given.words) else given.vectors[rows]
         packed = pack_strings(words)
         return Model(self.index, self.spelling, self.subword_vectors, packed, matrix, self.info, self._confidence)
-
-    # -- smaller models ------------------------------------------------------------------------------------------------
 
     def compress(
         self,
@@ -470,23 +360,16 @@ class Model(Segmenter):
         """Save to a folder, completely or not at all; a model that is already there is replaced in one step.
 
         Args:
-            path: The folder; or its URL, where a model is replaced in several steps (see docs/files.md), except on the
-                Hugging Face Hub.
+            path: The folder; or its URL, where a model is replaced in several steps (see docs/files.md).
             card: The text of its README.md; None for one made from `info`.
         """
-        content, offsets = self._packed_words
-        tensors = {
-            **self.index.tensors(),
-            "subword_vectors": self.subword_vectors.values,
-            "subword_scales": self.subword_vectors.scales,
-            "subword_norms": self.subword_vectors.norms,
-            "words.bytes": content,
-            "words.offsets": offsets,
-            "target_vectors": self._target_vectors,
-            **({} if self._confidence is None else self._confidence.tensors()),
-        }
-        present = {name: array for name, array in tensors.items() if array is not None}
-        save_folder(path, present, self.config(), self.card() if card is None else card)
+        tensors = self.index.tensors() | self.subword_vectors.tensors()
+        tensors["words.bytes"], tensors["words.offsets"] = self._packed_words
+        if self._target_vectors is not None:
+            tensors["target_vectors"] = self._target_vectors
+        if self._confidence is not None:
+            tensors |= self._confidence.tensors()
+        save_folder(path, tensors, self.config(), self.card() if card is None else card)
 
     def push_to_hub(self, repo: str, *, private: bool | None = None, **metadata: Any) -> None:
         """Save to the Hugging Face Hub (extra `hub`) in one commit, with a card. Log in first: ``hf auth login``.
@@ -512,16 +395,9 @@ class Model(Segmenter):
     @classmethod
     def of_tensors(cls, tensors: Tensors, spelling: Spelling, info: dict[str, Any]) -> Model:
         """Make a model of the tensors in a model file."""
-        scales, norms = tensors.get("subword_scales"), tensors.get("subword_norms")
-        return Model(
-            SubwordIndex.of_tensors(tensors),
-            spelling,
-            SubwordVectors(tensors["subword_vectors"], scales, norms),
-            (tensors["words.bytes"], tensors["words.offsets"]),
-            tensors.get("target_vectors"),
-            info,
-            Confidence.of_tensors(tensors),
-        )
+        words, targets = (tensors["words.bytes"], tensors["words.offsets"]), tensors.get("target_vectors")
+        index, vectors = SubwordIndex.of_tensors(tensors), SubwordVectors.of_tensors(tensors)
+        return Model(index, spelling, vectors, words, targets, info, Confidence.of_tensors(tensors))
 
     def config(self) -> dict[str, Any]:
         """Return the content of config.json: sizes, spelling and how the model was made."""
@@ -541,29 +417,9 @@ class Model(Segmenter):
 
         Args:
             path: Where the model can be loaded from.
-            **metadata: For the head of the card, in addition to what is there: language="en", license="mit" and
-                [others](https://huggingface.co/docs/hub/model-cards).
+            **metadata: More for its head: language="en", license="mit", https://huggingface.co/docs/hub/model-cards
         """
-        config = self.config()
-        facts = {**config, **config.pop("spelling"), **config.pop("info"), "confidence": config["confidence"]}
-        facts |= facts.pop("training", {})
-        figures = {
-            "words it was trained on": f"{len(self):,}",
-            "subwords": f"{len(self.index):,}",
-            "vectors": f"{len(self.subword_vectors):,} x {self.dims}, {self.subword_vectors.dtype}",
-        }
-        if tried := facts.pop("tried", None):
-            figures["cosine of held-out words with their true vectors"] = f"{max(tried.values()):.3f}"
-            scores = [f"{what}: {score}" for what, score in tried.items()]
-            facts["cosine of held-out words by lam, reliability"] = "; ".join(scores)
-        figures["tells how far to trust a vector"] = "yes" if self.has_confidence else "no"
-        head = {"library_name": "pbos", "pipeline_tag": "feature-extraction", "tags": CARD_TAGS, **metadata}
-        return CARD_TEXT.format(
-            head="\n".join(f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in head.items()),
-            path=path,
-            figures="\n".join(f"| {name} | {value} |" for name, value in figures.items()),
-            facts="\n".join(f"- {name}: {facts[name]}" for name in facts if not isinstance(facts[name], (dict, list))),
-        )
+        return model_card(self.config(), path, metadata)
 
     def __reduce__(self) -> tuple[Any, ...]:
         words, targets = self._packed_words, self._target_vectors
@@ -574,32 +430,6 @@ class Model(Segmenter):
         return f"<Model {self.info.get('preset', '')}: {size}, {len(self):,} words>"
 
 
-CARD_TAGS = ["word-embeddings", "subwords", "out-of-vocabulary"]
-CARD_TEXT = """---
-{head}
----
-
-# A pbos model
-
-A vector for every word, from its spelling. Use it with
-
-```python
-import pbos
-
-model = pbos.load("{path}")
-model["unfriendliest"]
-```
-
-| | |
-|---|---|
-{figures}
-
-## Settings
-
-{facts}
-"""
-
-
 def load(path: str | PathLike[str] | None = None, *, verify: bool = False) -> Model:
     """Load a model folder by mapping it into memory; without a path, the English model that comes with pbos.
 
@@ -607,59 +437,10 @@ def load(path: str | PathLike[str] | None = None, *, verify: bool = False) -> Mo
         path: The folder; or a URL such as "s3://bucket/model", then the model is copied to a cache, once, as are those
             of the Hugging Face Hub, "hf://owner/name" or "hf://owner/name@revision" (extra `hub`); or "russian",
             another model that comes with pbos.
-        verify: Whether to check the checksums of vectors over 256 MiB too, which reads them all; everything else is
-            always checked. Models that pbos saved before it had checksums have none.
+        verify: Whether to check the checksums of vectors over 256 MiB too, which reads them all.
 
     >>> model = load()
     >>> model["unfriendliest"].dtype
     dtype('float32')
     """
     return Model.load(resolve_model(path), verify=verify)
-
-
-def resolve_model(path: str | PathLike[str] | None) -> str | PathLike[str]:
-    """Return where a model is: None, and the names of models that come with pbos, stand for their folders.
-
-    >>> place_of("russian").name
-    'russian'
-    """
-    name = "english" if path is None else path
-    included = isinstance(name, str) and name in INCLUDED
-    return DATA / name if included and (path is None or not exists(name)) else name
-
-
-def one_or_many(words: Any, missing: Missing) -> tuple[list[str], bool, list[int]]:
-    """Return one word or many as a list, whether it is one, and which are missing; in place of these are spaces."""
-    if not isinstance(missing, str) or missing != "error":
-        check_choice("missing", missing, MISSING)
-    if one := isinstance(words, str):
-        many = [words]
-    else:
-        one = not isinstance(words, list) and is_missing(words)
-        many = as_words([words] if one else words, blank_missing=missing != "error")
-    blank = [] if missing == "error" else [at for at, word in enumerate(many) if not word]
-    return [word or " " for word in many] if blank else many, one, blank
-
-
-def is_item(item: Any) -> bool:
-    """Return whether something is one word, or one vector as an array."""
-    kind = getattr(getattr(item, "dtype", None), "kind", "none")
-    return isinstance(item, str) or (getattr(item, "ndim", 0) == 1 and kind in "fiu")
-
-
-def is_vector(item: Any) -> bool:
-    """Return whether one of many items is meant as a vector and not as a word."""
-    return getattr(item, "ndim", 0) == 1 or isinstance(item, (list, tuple))
-
-
-def as_items(items: Any) -> list[Any]:
-    """Return one word or vector, or many, as a list."""
-    if items is None or is_item(items):
-        return [] if items is None else [items]
-    if getattr(items, "ndim", 1) == 2:  # a matrix or a pandas DataFrame
-        return list(np.asanyarray(items))  # which keeps a mask
-    if hasattr(items, "to_pylist"):  # Arrow
-        return list(items.to_pylist())
-    if isinstance(items, BYTES) or getattr(items, "ndim", 1) == 0 or not isinstance(items, Iterable):
-        raise InputError(f"expected words or vectors, got {type(items).__name__}")
-    return list(items)

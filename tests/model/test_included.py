@@ -3,7 +3,8 @@
 import pytest
 
 import pbos
-from pbos.model import DATA, INCLUDED
+from pbos.files.model_folder import DATA
+from pbos.settings import INCLUDED
 
 
 @pytest.mark.parametrize("name", INCLUDED)

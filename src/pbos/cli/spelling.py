@@ -118,9 +118,8 @@ def segmenter_of(model: str | None, counts: str | None, **given: Any) -> pbos.Se
     if given:
         option = f"--{next(iter(given)).replace('_', '-')}"
         raise InputError(f"{option} needs word counts; give them with --counts, or leave it out")
-    from pbos.files.model_folder import folder_of, read_files
-    from pbos.model import resolve_model
+    from pbos.files.model_folder import folder_of, load_folder, resolve_model
 
     folder = resolve_model(model)
-    has_vectors = "vectors" in read_files(folder_of(folder), layout={})[0]
+    has_vectors = "vectors" in load_folder(folder_of(folder), layout={})[1]
     return pbos.load(model) if has_vectors else pbos.Segmenter.load(folder)

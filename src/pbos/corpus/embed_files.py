@@ -17,7 +17,7 @@ from pbos import __version__
 from pbos.corpus.sources import files_of, grouped, plain_size
 from pbos.errors import InputError
 from pbos.files.atomic import check_target, discard, staging_path, write_whole
-from pbos.files.model_folder import CONFIG, TENSORS, folder_of
+from pbos.files.model_folder import CONFIG, TENSORS, folder_of, resolve_model
 from pbos.files.paths import (
     everywhere,
     exists,
@@ -36,7 +36,7 @@ from pbos.jobs.interrupts import interruptible
 from pbos.jobs.pools import pool_of
 from pbos.jobs.progress import progress as progress_bar
 from pbos.jobs.threads import in_threads
-from pbos.model import Model, resolve_model
+from pbos.model import Model
 
 if TYPE_CHECKING:
     from pbos.adapters.arrow import Embedded, Embedder, MissingInColumn

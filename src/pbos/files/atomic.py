@@ -6,6 +6,7 @@ import bz2
 import ctypes
 import errno
 import gzip
+import itertools
 import lzma
 import os
 import re
@@ -14,8 +15,8 @@ import shutil
 import stat
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, BinaryIO
@@ -75,9 +76,8 @@ def errors_about(target: Path, temporary: Path) -> Iterator[None]:
 def staging_path(target: Path) -> Iterator[Path]:
     """Yield a new path for what will become a file or folder when it is complete; errors name the target.
 
-    It is in a hidden folder next to the target, which is removed at the end. The folder is locked until then: this
-    tells it from those that killed processes have left, which are removed first. If the target is a link, nothing of
-    this is about what it leads to.
+    It is in a hidden folder next to the target, which is locked and removed at the end. Those that killed processes
+    have left are not locked, and removed first. If the target is a link, it is not followed.
     """
     with suppress(FileNotFoundError):
         target.lstat()  # now, not after the work, is the time to learn that there can be no such name
@@ -136,14 +136,10 @@ def open_folder(folder: Path) -> int:
 
 
 def discard(folder: Path, handle: int | None = None) -> None:
-    """Remove a folder; its lock goes last, so that another process can do the rest if this one is killed.
+    """Remove a folder that is ours; its lock goes last, so that another process can do the rest if this one is killed.
 
-    What is removed is in the open folder, wherever it is, so that nobody can put another one in its place. Links are
-    removed, not followed.
-
-    Args:
-        folder: The folder.
-        handle: The same, open; None to open it, if it is ours.
+    What is removed is in the folder that is open (see `handle`, if it is already), so that nobody can put another one
+    in its place. Links are removed, not followed.
     """
     with suppress(OSError), ExitStack() as stack:
         if sys.platform == "win32":
@@ -175,9 +171,8 @@ def remove(folder: Path) -> None:
 def write_whole(path: PathLike) -> Iterator[BinaryIO]:
     """Write a file that appears only when it is complete: a hidden one next to it, synced, then renamed.
 
-    The suffix chooses the compression (.gz, .bz2, .xz, .zst). If the block raises, nothing is left behind. Links are
-    followed. What is there and not a file, such as a pipe or a device, is written into. A remote file is written here,
-    and uploaded when it is complete.
+    The suffix chooses the compression (.gz, .bz2, .xz, .zst). Links are followed. A pipe or a device is written into. A
+    remote file is uploaded when it is complete.
     """
     if is_remote(path):
         from pbos.files import remote
@@ -222,31 +217,24 @@ def open_standing(path: Path) -> BinaryIO:
     return path.open("wb")
 
 
-@contextmanager
-def compressed(raw: BinaryIO, suffix: str) -> Iterator[BinaryIO]:
+def compressed(raw: BinaryIO, suffix: str) -> AbstractContextManager[BinaryIO]:
     """Wrap an open file so that what is written is compressed as the suffix says."""
-    stream: Any
-    if suffix == ".gz":
-        stream = gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0)  # no name, no time: reproducible
-    elif suffix == ".bz2":
-        stream = bz2.open(raw, "wb")
-    elif suffix == ".xz":
-        stream = lzma.open(raw, "wb")
-    elif suffix == ".zst":
-        stream = zstandard().ZstdCompressor(write_checksum=True).stream_writer(raw, closefd=False)
-    else:
-        yield raw
-        return
-    with stream:
-        yield stream
+    compressors: dict[str, Callable[[], Any]] = {
+        ".gz": lambda: gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0),  # no name, no time: reproducible
+        ".bz2": lambda: bz2.open(raw, "wb"),
+        ".xz": lambda: lzma.open(raw, "wb"),
+        ".zst": lambda: zstandard().ZstdCompressor(write_checksum=True).stream_writer(raw, closefd=False),
+    }
+    stream: AbstractContextManager[BinaryIO] = compressors.get(suffix, lambda: nullcontext(raw))()
+    return stream
 
 
 @contextmanager
 def write_whole_folder(path: PathLike, last: str = "") -> Iterator[Path]:
     """Fill a folder that appears only when it is complete: a hidden one next to it, synced, then renamed.
 
-    A folder that already exists stays until then. If the block raises, nothing is left behind. A link to a folder is an
-    error. A remote folder is filled here, then uploaded; the file `last`, without which it is of no use, comes last.
+    A folder that already exists stays until then. A link to a folder is an error. A remote folder is uploaded when it
+    is complete; the file `last`, without which it is of no use, comes last.
     """
     if is_hub(path):
         from pbos.files import hub
@@ -272,8 +260,8 @@ def write_whole_folder(path: PathLike, last: str = "") -> Iterator[Path]:
 def lock(folder: Path, busy: str | None = None) -> Iterator[int | None]:
     """Make a folder, if it is not there, keep other processes out of it, and yield it, open (None on Windows).
 
-    If another process is in there, wait for it or, if `busy` is given, raise InputError with this message. What is
-    locked is a file in the folder, because folders of other machines cannot be. A link to a folder is an error.
+    If another process is in there, wait for it or, if `busy` is given, raise InputError with this message. The lock is
+    on a file in the folder, because folders of other machines cannot be locked. A link to a folder is an error.
     """
     handles: tuple[int, int] | None = None
     while handles is None:
@@ -354,23 +342,18 @@ def put_in_place(temporary: Path, target: Path) -> None:
     for file in temporary.iterdir():
         sync(file, target / file.name)
     sync(temporary, target)
-    moved = 0
-    while not (renamed(temporary, target) or exchange(temporary, target)):
+    for moved in itertools.count():
+        try:
+            temporary.rename(target)
+            break
+        except OSError as error:  # there is another one with content
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
+        if exchange(temporary, target):
+            break
         with suppress(FileNotFoundError):  # another process has just moved it
             target.rename(temporary.with_name(f"{OLD}{moved}"))
-            moved += 1
     sync(target.parent)
-
-
-def renamed(folder: Path, target: Path) -> bool:
-    """Rename a folder; return False if there is another one with content."""
-    try:
-        folder.rename(target)
-    except OSError as error:
-        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
-            raise
-        return False
-    return True
 
 
 def exchange(first: Path, second: Path) -> bool:
@@ -395,11 +378,9 @@ def reserve(stream: BinaryIO, size: int) -> None:
 
 
 def sync(path: Path, replaced: Path | None = None) -> None:
-    """Write a file or the entries of a folder to disk (not all systems can sync folders).
+    """Write a file, or the entries of a folder, to disk; give it the rights of what it will replace.
 
-    Args:
-        path: The file or folder.
-        replaced: What it will replace, so that it gets the same permissions.
+    Not all systems can sync folders.
     """
     is_folder = path.is_dir()
     if is_folder and sys.platform == "win32":

@@ -48,7 +48,7 @@ class Place(NamedTuple):
 def hub_place(path: PathLike) -> Place:
     """Return what a URL means, in the syntax of huggingface_hub.
 
-    >>> place_of("hf://owner/name@v1/german")
+    >>> hub_place("hf://owner/name@v1/german")
     Place(url='hf://owner/name@v1/german', kind=None, repo='owner/name', revision='v1', folder='german')
     """
     url = url_of(path)

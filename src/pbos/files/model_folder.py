@@ -25,6 +25,7 @@ from pbos.errors import ModelError
 from pbos.files.atomic import check_target, errors_about, reserve, write_whole_folder
 from pbos.files.paths import (
     PathLike,
+    exists,
     fetch,
     is_hub,
     is_remote,
@@ -34,13 +35,14 @@ from pbos.files.paths import (
     to_local_path,
     url_of,
 )
-from pbos.settings import MAX_DIMS
+from pbos.settings import INCLUDED, MAX_DIMS
 
+DATA = Path(__file__).parents[1] / "data"
 FORMAT_VERSION = 1
 TENSORS, CONFIG, CARD = "model.safetensors", "config.json", "README.md"
-NUMPY_TYPES = {"F32": "<f4", "F16": "<f2", "I8": "|i1", "U8": "|u1", "U16": "<u2", "U32": "<u4", "I64": "<i8"}
+NUMPY_TYPES = {"I64": "<i8", "F32": "<f4", "U32": "<u4", "F16": "<f2", "U16": "<u2", "I8": "|i1", "U8": "|u1"}
 TYPE_NAMES = {np.dtype(kind): name for name, kind in NUMPY_TYPES.items()}
-FILE_ORDER = ("I64", "F32", "U32", "F16", "U16", "I8", "U8")  # of tensors, as the safetensors library has it
+FILE_ORDER = list(NUMPY_TYPES)  # of tensors, as the safetensors library has it
 MAX_HEADER = 1 << 20  # ours is under 3 kB
 MAX_CONFIG = 16 << 20  # ours is under 2 kB, but people may add notes
 CHECKED_AT_LOAD = 256 << 20  # bytes of vectors whose checksums cost little time; more are checked by verify
@@ -166,6 +168,17 @@ def check_checksums(folder: Path, file: TensorFile, config: dict[str, Any], veri
 # Where models are -----------------------------------------------------------------------------------------------------
 
 
+def resolve_model(path: PathLike | None) -> PathLike:
+    """Return where a model is: None, and the names of models that come with pbos, stand for their folders.
+
+    >>> resolve_model("russian").name
+    'russian'
+    """
+    name = "english" if path is None else path
+    included = isinstance(name, str) and name in INCLUDED
+    return DATA / name if included and (path is None or not exists(name)) else name
+
+
 def target_of(path: PathLike) -> PathLike:
     """Return where to save a model: a URL as it is, and of a path what links lead to."""
     return path if is_remote(path) else resolve_links(os.path.expanduser(to_local_path(path)))  # noqa: PTH111 (a Path fails on ~x)
@@ -208,11 +221,8 @@ def is_model(folder: PathLike) -> bool:
     """Return whether a folder has a pbos model of any version, or what was uploaded of one."""
     try:
         remote = is_remote(folder)
-        with (
-            open_file(f"{url_of(folder)}/{CONFIG}")
-            if remote
-            else open_regular(to_local_path(folder) / CONFIG) as stream
-        ):
+        stream = open_file(f"{url_of(folder)}/{CONFIG}") if remote else open_regular(to_local_path(folder) / CONFIG)
+        with stream:
             config = json.loads(stream.read(MAX_CONFIG) or '{"format": "pbos"}')
     except (OSError, ValueError, RecursionError):
         return False
@@ -241,20 +251,13 @@ class TensorFile(NamedTuple):
 
 
 def load_folder(folder: Path, layout: Layout, verify: bool = False) -> tuple[Tensors, dict[str, Any]]:
-    """Map a folder into memory; return its tensors and its config, if their checksums are right.
+    """Map a folder into memory; return its tensors and its config: of the same one, even if another takes its place.
 
     Args:
         folder: The folder.
         layout: The tensors that are known; any others are ignored.
         verify: Whether to check the checksums of large tensors too, which takes longer than all the rest.
     """
-    config, file = read_files(folder, layout)
-    check_checksums(folder, file, config, verify)
-    return file.tensors, config
-
-
-def read_files(folder: Path, layout: Layout) -> tuple[dict[str, Any], TensorFile]:
-    """Read the config and map the tensors of a folder: of the same one, even if another takes its place meanwhile."""
     while True:
         if not folder.is_dir():
             makes = "give its folder" if folder.name in (TENSORS, CONFIG) else "make one with pbos train"
@@ -265,7 +268,9 @@ def read_files(folder: Path, layout: Layout) -> tuple[dict[str, Any], TensorFile
             with open_regular(folder / CONFIG, handle) as stream:
                 config = read_config(folder, stream)
             with open_regular(folder / TENSORS, handle) as stream:
-                return config, map_tensors(folder / TENSORS, stream, layout)
+                file = map_tensors(folder / TENSORS, stream, layout)
+            check_checksums(folder, file, config, verify)
+            return file.tensors, config
         except FileNotFoundError as error:
             if handle is not None and not os.path.samestat(os.fstat(handle), folder.stat()):
                 continue  # it has been replaced, and its files removed
@@ -340,7 +345,14 @@ def map_tensors(file: Path, stream: BinaryIO, layout: Layout) -> TensorFile:
     tensors = {}
     for name, (kind, shape, *ends) in entries.items():
         check_type(f"{file}: tensor {name}", kind, shape, layout[name])
-        tensors[name] = map_tensor(f"{file}: tensor {name}", data, 8 + length, np.dtype(NUMPY_TYPES[kind]), shape, ends)
+        dtype, first = np.dtype(NUMPY_TYPES[kind]), 8 + length
+        expected = math.prod(shape) * dtype.itemsize
+        are_places = len(ends) == 2 and all(type(end) is int and end >= 0 for end in ends)
+        if not are_places or ends[1] - ends[0] != expected or first + ends[1] > size:
+            raise ModelError(f"{file}: tensor {name} is not inside the file; {FRESH_COPY}")
+        if (first + ends[0]) % dtype.itemsize:
+            raise ModelError(f"{file}: tensor {name} is not aligned")
+        tensors[name] = np.frombuffer(data, dtype, math.prod(shape), first + ends[0]).reshape(shape)
     return TensorFile(tensors, content, checksums)
 
 
@@ -352,23 +364,6 @@ def check_type(tensor: str, kind: str | None, shape: tuple[int, ...], expected: 
         raise ModelError(f"{tensor} has type {kind!s:.20} and shape {[*shape]!s:.40}, expected {right}")
     if not all(1 <= n <= MAX_DIMS for n in shape[1:]):  # 0 would allow any number of rows
         raise ModelError(f"{tensor} has shape {[*shape]!s:.40}, expected 1 to {MAX_DIMS:,} columns")
-
-
-def map_tensor(
-    tensor: str, data: mmap.mmap, base: int, dtype: np.dtype[Any], shape: tuple[int, ...], ends: list[int]
-) -> npt.NDArray[Any]:
-    """Return a view of a mapped file, after checking that the tensor is inside of it and has the size it claims."""
-    size = math.prod(shape) * dtype.itemsize
-    if not (
-        len(ends) == 2
-        and all(type(end) is int and end >= 0 for end in ends)
-        and ends[1] - ends[0] == size
-        and base + ends[1] <= len(data)
-    ):
-        raise ModelError(f"{tensor} is not inside the file; {FRESH_COPY}")
-    if (base + ends[0]) % dtype.itemsize:
-        raise ModelError(f"{tensor} is not aligned")
-    return np.frombuffer(data, dtype, math.prod(shape), base + ends[0]).reshape(shape)
 
 
 def damaged(folder: Path, problem: str) -> ModelError:

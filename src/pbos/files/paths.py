@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import bz2
 import errno
-import gzip
 import hashlib
 import io
 import lzma
 import os
 import re
+import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -26,10 +26,10 @@ LOCAL_URL = re.compile(r"file:(?://|(?=/))")  # of the two slashes, a Path keeps
 REMOTE_URL = re.compile(r"(?!file:)([a-z][a-z0-9+.:-]+?):/+", re.IGNORECASE)
 MAX_LINE = 16 << 20  # bytes of a line of words
 BLOCK = 1 << 20  # bytes read at a time
+PACKED = 1 << 11  # compressed bytes read at a time; they become 64 MB at most
 FIRST = 8000  # bytes of a file in which a NUL says that it is no text, as for git
 MOST_PARTS = 10  # words in a line that may be a single one, such as a name or an idiom
 BOM = b"\xef\xbb\xbf"
-MAGIC = {b"\x1f\x8b": "gz", b"BZh": "bz2", b"\xfd7zXZ\x00": "xz", b"\x28\xb5\x2f\xfd": "zst"}
 ROOM, MOST_EXPANSION = 16 << 20, 300  # bytes that any file may become, and for each byte of it
 PARQUET, ARROW = (".parquet", ".pq"), (".arrow", ".feather", ".ipc")
 CSV = {".csv": ",", ".tsv": "\t"}
@@ -281,7 +281,7 @@ def state_of(path: PathLike) -> list[Any]:
     if is_remote(path):
         from pbos.files import remote
 
-        return remote.state_of(path)
+        return [str(fact) for fact in remote.facts_about(path)]
     found = to_local_path(path).stat()
     return [found.st_size, found.st_mtime_ns]
 
@@ -294,7 +294,7 @@ def on_disk(path: PathLike) -> Path:
     if is_remote(path):
         from pbos.files import remote
 
-        return remote.fetch_file(path)
+        return remote.fetch(path) / remote.FILE
     return to_local_path(path)
 
 
@@ -316,14 +316,11 @@ def open_bytes(path: PathLike) -> Iterator[BinaryIO]:
     Compressed data that is damaged or cut short raises FormatError, at the latest when the end is reached.
     """
     with open_file(path) as raw:
-        kind = compression(raw.peek(6))
-        if kind is None:
+        if decompressor := compression(raw.peek(6)):
+            with io.BufferedReader(Decompressed(path, raw, decompressor), buffer_size=1 << 20) as stream:
+                yield cast(BinaryIO, stream)
+        else:
             yield raw
-            return
-        openers: dict[str, Any] = {"gz": gzip.open, "bz2": bz2.open, "xz": lzma.open, "zst": ZstdReader}
-        counted = Counted(raw)
-        with io.BufferedReader(Expanded(path, openers[kind](counted), counted), buffer_size=1 << 20) as stream:
-            yield cast(BinaryIO, stream)
 
 
 @contextmanager
@@ -340,9 +337,9 @@ def damage_in(path: PathLike, problem: str) -> Iterator[None]:
         raise FormatError(f"{path}: {problem} ({why}); copy or download it again") from harmless(error)
 
 
-def compression(head: bytes) -> str | None:
-    """Return the compression that the first bytes of a file indicate: gz, bz2, xz, zst or None."""
-    return next((name for magic, name in MAGIC.items() if head.startswith(magic)), None)
+def compression(head: bytes) -> Callable[[], Any] | None:
+    """Return what makes a decompressor for a file with these first bytes; None if it is not compressed."""
+    return next((decompressor for magic, decompressor in DECOMPRESSORS.items() if head.startswith(magic)), None)
 
 
 def zstandard() -> Any:
@@ -354,6 +351,14 @@ def zstandard() -> Any:
     return zstandard
 
 
+DECOMPRESSORS: dict[bytes, Callable[[], Any]] = {  # by the first bytes of a file: gz, bz2, xz, zst
+    b"\x1f\x8b": lambda: zlib.decompressobj(wbits=31),
+    b"BZh": bz2.BZ2Decompressor,
+    b"\xfd7zXZ\x00": lzma.LZMADecompressor,
+    b"\x28\xb5\x2f\xfd": lambda: zstandard().ZstdDecompressor().decompressobj(),
+}
+
+
 def check_expansion(path: PathLike, packed: int, unpacked: int) -> None:
     """Raise FormatError if compressed data becomes so large that it must be meant to fill the memory or the disk."""
     if unpacked > ROOM + MOST_EXPANSION * packed:
@@ -363,67 +368,39 @@ def check_expansion(path: PathLike, packed: int, unpacked: int) -> None:
         )
 
 
-class Readable(io.RawIOBase):
-    """What io.BufferedReader and decompressors take for a file."""
+class Decompressed(io.RawIOBase):
+    """What a compressed file contains, for io.BufferedReader."""
+
+    def __init__(self, path: PathLike, raw: BinaryIO, new_decompressor: Callable[[], Any]) -> None:
+        self.chunks, self.left = decompress(path, raw, new_decompressor), memoryview(b"")
 
     def readable(self) -> bool:
         """Return True."""
         return True
 
-
-class Counted(Readable):
-    """Counts the bytes read from a file."""
-
-    def __init__(self, raw: BinaryIO) -> None:
-        self.raw, self.count = raw, 0
-
-    def read(self, size: int = -1) -> bytes:
-        """Read some bytes."""
-        data = self.raw.read(size)
-        self.count += len(data)
-        return data
-
-
-class Expanded(Readable):
-    """Reads what a decompressor yields, as long as it is not damaged or suspiciously much."""
-
-    def __init__(self, path: PathLike, unpacked: BinaryIO, packed: Counted) -> None:
-        self.path, self.unpacked, self.packed, self.count = path, unpacked, packed, 0
-
-    def readinto(self, buffer: Any) -> int:
-        """Fill the buffer."""
-        with damage_in(self.path, "the compressed data is damaged or cut short"):
-            size = int(self.unpacked.readinto(buffer))  # type: ignore[attr-defined]
-        self.count += size
-        check_expansion(self.path, self.packed.count, self.count)
-        return size
-
-
-class ZstdReader(Readable):
-    """Decompresses zst frames; unlike the library's own reader, raises EOFError if the last frame is cut short."""
-
-    def __init__(self, raw: BinaryIO) -> None:
-        self.chunks = self.decompress(raw)
-        self.left = memoryview(b"")
-
-    def decompress(self, raw: BinaryIO) -> Iterator[bytes]:
-        """Yield the content in chunks that are not empty."""
-        decompressor, library = None, zstandard()
-        while data := raw.read(1 << 11):  # at most 64 MB, as a block of 128 kB takes at least four bytes
-            while data:
-                decompressor = decompressor or library.ZstdDecompressor().decompressobj()
-                if chunk := decompressor.decompress(data):
-                    yield chunk
-                data = decompressor.unused_data if decompressor.eof else b""
-                if decompressor.eof:
-                    decompressor = None
-        if decompressor is not None:
-            raise EOFError("zst data ended in the middle of a frame")
-
     def readinto(self, buffer: Any) -> int:
         """Fill the buffer from the current chunk."""
         self.left = self.left or memoryview(next(self.chunks, b""))
         size = min(len(buffer), len(self.left))
-        buffer[:size] = self.left[:size]
-        self.left = self.left[size:]
+        buffer[:size], self.left = self.left[:size], self.left[size:]
         return size
+
+
+def decompress(path: PathLike, raw: BinaryIO, new_decompressor: Callable[[], Any]) -> Iterator[bytes]:
+    """Yield what a compressed file contains, in chunks that are not empty; it may have several parts, one by one."""
+    part, more, packed, unpacked = None, False, 0, 0
+    with damage_in(path, "the compressed data is damaged or cut short"):
+        while data := raw.read(PACKED):
+            packed += len(data)
+            while more or (data := data if part else data.lstrip(b"\0")):  # zeros may follow a part
+                part = part or new_decompressor()
+                # of bz2 and xz, which make 45 MB of 50 bytes, at most a block, and then more without new data
+                chunk = part.decompress(data, BLOCK) if hasattr(part, "needs_input") else part.decompress(data)
+                unpacked += len(chunk)
+                check_expansion(path, packed, unpacked)
+                if chunk:
+                    yield chunk
+                data, part = (part.unused_data, None) if part.eof else (b"", part)
+                more = not getattr(part, "needs_input", True)
+        if part:
+            raise EOFError("its end is missing")

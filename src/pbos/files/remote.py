@@ -8,6 +8,7 @@ without what may be secret in it.
 from __future__ import annotations
 
 import errno
+import io
 import os
 import re
 import secrets
@@ -20,7 +21,7 @@ from typing import Any
 
 from pbos.errors import InputError, MissingExtraError, PbosError, harmless, redacted, repeats_secrets
 from pbos.files.atomic import lock, sweep, write_whole_folder
-from pbos.files.paths import PathLike, Readable, digest_of, url_of, user_cache
+from pbos.files.paths import PathLike, digest_of, url_of, user_cache
 
 try:
     from fsspec.core import url_to_fs
@@ -28,8 +29,11 @@ except ImportError:
     raise MissingExtraError("a path that is a URL", "remote") from None
 
 # what tells versions of a file apart, under the names that it has in S3, in other stores and in HTTP
-TIMES = ("LastModified", "Last-Modified", "last_modified", "mtime", "modified", "modify", "created")
-VERSIONS = ("ETag", "etag", "Content-MD5", "Digest", "sha", *TIMES)
+VERSIONS = (
+    *("ETag", "etag", "Content-MD5", "Digest", "sha"),
+    *("LastModified", "Last-Modified", "last_modified", "mtime", "modified", "modify", "created"),
+)
+FILE = "file"  # the name of the copy of a single file
 
 
 @contextmanager
@@ -57,26 +61,23 @@ def without_secrets(said: str, url: str) -> str:
     return "it cannot be opened" if repeats_secrets(said, url) else said
 
 
-def find(url: str) -> tuple[Any, str]:
-    """Return the file system of a URL, without what it remembers of earlier calls, and the path in it."""
+@contextmanager
+def found(path: PathLike) -> Iterator[tuple[Any, str]]:
+    """Yield the file system of a URL, without what it remembers of earlier calls, and the path in it.
+
+    Errors in the block name the URL.
+    """
+    url = url_of(path)
     with errors_about(url):
         system, place = url_to_fs(url)
         system.invalidate_cache()
-        return system, place
-
-
-@contextmanager
-def found(path: PathLike) -> Iterator[tuple[Any, str]]:
-    """Yield what `find` returns; errors in the block name the URL."""
-    url = url_of(path)
-    with errors_about(url):
-        yield find(url)
+        yield system, place
 
 
 # Reading --------------------------------------------------------------------------------------------------------------
 
 
-class RemoteFile(Readable):
+class RemoteFile(io.RawIOBase):
     """A remote file, open for reading.
 
     Attributes:
@@ -95,6 +96,10 @@ class RemoteFile(Readable):
                 if not any(self.facts[1:]):
                     self.facts = facts_in(system.info(place))
         self.size: int = (getattr(self.file, "size", 0) or 0) if self.file.seekable() else 0
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
 
     def seekable(self) -> bool:
         """Return whether the server sends parts of the file."""
@@ -122,7 +127,7 @@ class RemoteFile(Readable):
             return  # Ctrl-C waits for no server
         now = self.facts
         with suppress(OSError, PbosError):
-            now = facts_in(info_of(self.url))
+            now = facts_about(self.url)
         if any(now) and now != self.facts:
             raise OSError(errno.EBUSY, "changed while it was read; try again", redacted(self.url))
 
@@ -158,37 +163,25 @@ def names_in(path: PathLike) -> set[str]:
 
 
 def fetch(path: PathLike, *names: str) -> Path:
-    """Return a local folder with copies of some files of a remote folder: see `copied`."""
-    url = url_of(path)
-    return copied(url, {name: f"{url}/{name}" for name in names})
-
-
-def fetch_file(path: PathLike) -> Path:
-    """Return a local copy of a remote file: see `copied`."""
-    return copied(url_of(path), {"file": url_of(path)}) / "file"
-
-
-def copied(url: str, sources: dict[str, str]) -> Path:
-    """Return a local folder with copies of remote files.
+    """Return a local folder with copies of some files of a remote folder or, without names, of a file as `FILE`.
 
     They are copied once. Later calls, also those of other processes, use the same copies until a file changes; then
     there is another folder, so that a file in use stays as it is. Where nothing but its size tells versions of a file
     apart, they are copied each time.
-
-    Args:
-        url: What they have in common.
-        sources: The URL of each file, by the name of its copy.
     """
+    url = url_of(path)
+    sources = {name: f"{url}/{name}" for name in names} or {FILE: url}
     title = re.sub(r"\W+", "-", PurePosixPath(redacted(url)).name)[:50]
     home = user_cache("remote") / f"{title}-{digest_of(url)}"
-    find(url)  # an error about its protocol names all of it
-    folder, known = version_in(home, sources)
-    if known and folder.is_dir():
+    with found(url):  # an error about its protocol names all of it
+        pass
+    folder, is_known = version_in(home, sources)
+    if is_known and folder.is_dir():
         return folder  # without a lock: the cache may be of another user
     home.mkdir(parents=True, exist_ok=True)
     with lock(home):
-        folder, known = version_in(home, sources)
-        if known and folder.is_dir():
+        folder, is_known = version_in(home, sources)
+        if is_known and folder.is_dir():
             return folder
         sweep(home)
         with write_whole_folder(folder) as temporary:
@@ -202,22 +195,19 @@ def copied(url: str, sources: dict[str, str]) -> Path:
 
 def version_in(home: Path, sources: dict[str, str]) -> tuple[Path, bool]:
     """Return where to keep this version of some files, and whether another one would be elsewhere."""
-    facts = []
-    for name, source in sources.items():
-        with found(source) as (system, place):
-            facts.append((name, facts_in(system.info(place))))
-    return home / digest_of(repr(facts)), all(any(versions) for _, (_, *versions) in facts)
+    facts = {name: facts_about(source) for name, source in sources.items()}
+    return home / digest_of(repr([*facts.items()])), all(any(versions) for _, *versions in facts.values())
+
+
+def facts_about(path: PathLike) -> list[Any]:
+    """Return of what a store says about a file what changes when the file does."""
+    with found(path) as (system, place):
+        return facts_in(system.info(place))
 
 
 def facts_in(info: dict[str, Any]) -> list[Any]:
     """Return of what a store says about a file what changes when the file does: its size and other facts."""
     return [info.get(fact) for fact in ("size", *VERSIONS)]
-
-
-def state_of(path: PathLike) -> list[str]:
-    """Return what is known about a file, which changes when it does."""
-    with found(path) as (system, place):
-        return [str(fact) for fact in facts_in(system.info(place))]
 
 
 # Writing --------------------------------------------------------------------------------------------------------------

@@ -24,6 +24,19 @@ def has_masked(values: Any) -> bool:
     return any(isinstance(row, np.ma.MaskedArray) and np.ma.is_masked(row) for row in rows)
 
 
+def checked_out(out: Any, shape: tuple[int, int]) -> FloatMatrix:
+    """Return an array, or raise InputError if vectors cannot be written into it."""
+    expected = f"out must be a C-contiguous float32 array of shape {shape}"
+    if not isinstance(out, np.ndarray) or isinstance(out, np.ma.MaskedArray):
+        raise InputError(f"{expected}, got {type(out).__name__}")
+    if out.shape != shape or out.dtype != np.float32 or not out.flags.c_contiguous:
+        other = "" if out.flags.c_contiguous else ", not C-contiguous"
+        raise InputError(f"{expected}, got {out.dtype} {out.shape}{other}")
+    if not out.flags.writeable:
+        raise InputError("out is read-only; pass an array that can be written")
+    return out
+
+
 def rows_of(matrix: Any, rows: Any) -> FloatMatrix:
     """Return some rows of a matrix, one after the other in memory however the matrix is stored."""
     return np.ascontiguousarray(matrix[rows], np.float32)

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pbos.errors import InputError
-from pbos.settings import Spelling
+from pbos.settings import MISSING, Missing, Spelling, check_choice
 
 LEFT, RIGHT = BOUNDARIES = ("<", ">")
 """The marks around a word in models that use boundaries."""
@@ -81,6 +81,19 @@ def as_words(words: Any, *, blank_missing: bool = False, what: str = "word") -> 
             advice = f"; {DECODE}" if isinstance(word, BYTES) else ""
             raise InputError(f"{what} {position} is not a str but {type(word).__name__}: {shown}{advice}")
     return [str(word) for word in result]  # subclasses of str (NumPy's str_)
+
+
+def one_or_many(words: Any, missing: Missing = "error") -> tuple[list[str], bool, list[int]]:
+    """Return one word or many as a list, whether it is one, and which are missing; in place of these are spaces."""
+    if not isinstance(missing, str) or missing != "error":
+        check_choice("missing", missing, MISSING)
+    if one := isinstance(words, str):
+        many = [words]
+    else:
+        one = not isinstance(words, list) and is_missing(words)
+        many = as_words([words] if one else words, blank_missing=missing != "error")
+    blank = [] if missing == "error" else [at for at, word in enumerate(many) if not word]
+    return [word or " " for word in many] if blank else many, one, blank
 
 
 def is_missing(word: Any) -> bool:

@@ -49,6 +49,16 @@ class SubwordVectors:
         """Store vectors as float32, with their lengths."""
         return cls(vectors, norms=row_lengths(vectors))
 
+    @classmethod
+    def of_tensors(cls, tensors: dict[str, npt.NDArray[Any]]) -> SubwordVectors:
+        """Return what `tensors` returned."""
+        return cls(tensors["subword_vectors"], tensors.get("subword_scales"), tensors.get("subword_norms"))
+
+    def tensors(self) -> dict[str, npt.NDArray[Any]]:
+        """Return the arrays by the names that model files use."""
+        arrays = {"subword_vectors": self.values, "subword_scales": self.scales, "subword_norms": self.norms}
+        return {name: array for name, array in arrays.items() if array is not None}
+
     def __reduce__(self) -> tuple[Any, ...]:
         return SubwordVectors, (self.values, self.scales, self.norms)
 
