@@ -559,7 +559,7 @@ def test_a_plan_as_text_and_as_json(run, vectors, tmp_path):
     assert facts["subwords"] == f"about {plan['subwords']}, {plan['vectors']} vectors"
     assert facts["weights"] == f"about {plan['weights']}"
     assert (plan["memory"], plan["threads"], plan["disk"]) == (2 << 30, 2, 0)
-    assert 0 < plan["peak"] < plan["memory"] and 0 < plan["seconds"] < 60
+    assert 0 < plan["peak"] < plan["memory"]
     assert run("train", vectors, "--plan", "--json", "-o", "new")[1].count('"memory": null') == 1
     code, _, err = run("train", vectors, "--json", "-o", "new")
     assert (code, err) == (2, "pbos: --json writes the plan; give --plan too, or leave it out\n")

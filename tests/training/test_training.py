@@ -13,8 +13,8 @@ import samples
 import pbos
 from pbos import InputError, PbosWarning, WordVectors
 from pbos.settings import PRESETS
+from pbos.training.fit import LAMS
 from pbos.training.solve import Ridge
-from pbos.training.tune import LAMS
 
 PAPER = ["pbos", "pbos-n", "bos"]
 
@@ -525,7 +525,7 @@ def test_the_order_of_words_matters_only_if_it_says_something(small_vectors, mon
     settings = {"confidence": False, "own_share": 0.0}
     few = pbos.train((words.tolist(), noisy), **settings)
     assert few.info["training"]["reliability"] == "even"
-    monkeypatch.setattr("pbos.training.system.LEAST_RANKED", 1)
+    monkeypatch.setattr("pbos.training.fit.LEAST_RANKED", 1)
     found = [
         pbos.train(table, counts, **settings).info["training"]["reliability"]
         for table, counts in (

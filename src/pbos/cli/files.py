@@ -71,7 +71,7 @@ def train(
     ] = None,
     dtype: Annotated[str, one_of(DTYPES, "How to store the vectors.")] = "float32",
     memory: MemoryOption = None,
-    plan: Annotated[bool, typer.Option("--plan", help="Only print what the job needs: memory, disk, time.")] = False,
+    plan: Annotated[bool, typer.Option("--plan", help="Only print what the job needs: memory and disk.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Write the plan as JSON; sizes are in bytes.")] = False,
     scheduler: SchedulerOption = None,
     parts: PartsOption = None,
@@ -94,7 +94,10 @@ def train(
       pbos train GoogleNews.bin --scheduler tcp://10.0.0.1:8786 -o /shared/my-model
     """
     from pbos.jobs.workspace import JOB
-    from pbos.training.train import check_arguments, parts_of, plan_of, read_vectors
+    from pbos.training.arguments import check_arguments
+    from pbos.training.plan import Plan
+    from pbos.training.train import read_vectors
+    from pbos.words.variants import resolved
 
     if json and not plan:
         raise InputError("--json writes the plan; give --plan too, or leave it out")
@@ -104,20 +107,23 @@ def train(
         "heldout": heldout,
         "keep_targets": keep_targets,
         "dtype": dtype,
+        "output": output,
+        "memory": memory,
+        "scheduler": scheduler,
+        "parts": parts,
         "threads": threads,
         "device": device,
         "seed": seed,
         **settings,
     }
-    if not plan:
-        options |= {"output": output, "memory": memory, "scheduler": scheduler, "parts": parts}
     checked = check_arguments(**options)
     if not plan:
         check_output(output, replace=force or (checked.parts is not None and (checked.parts / JOB).exists()))
     source: Any = vectors
     if plan or memory is not None:
-        source = read_vectors(vectors, limit, None, None if memory is None else parts_of(output, parts).parent)
-        planned = plan_of(source, preset, settings, threads, memory)
+        source = read_vectors(vectors, limit, None, checked.scratch)
+        recipe = resolved(checked.recipe, source.words)
+        planned = Plan.of(source.words, source.dims, recipe, threads, checked.memory)
         if json:
             write_json(planned.to_dict())
             return
