@@ -240,11 +240,12 @@ def test_a_device_without_sparse_products_cannot_be_used(monkeypatch):
         raise NotImplementedError("no sparse products here\nand more about it")
 
     monkeypatch.setattr(gpu, "multiply", fail)
-    assert gpu.what_is_missing("cpu") == 'PyTorch cannot use the device "cpu" (no sparse products here)'
+    with pytest.warns(PbosWarning, match=r'PyTorch cannot use the device "cpu" \(no sparse products here\); training'):
+        assert gpu.find_device("cpu") is None
 
 
 def test_a_device_that_works():
-    assert gpu.what_is_missing("cpu") is None
+    assert gpu.find_device("cpu") == torch.device("cpu")
 
 
 def test_sgd_has_no_device():
