@@ -105,7 +105,8 @@ def tenth(n_words, seed):
 def split_by(matrix, targets, counts, hidden, penalty=None):
     penalty = np.ones(matrix.shape[1]) if penalty is None else penalty
     system = System(None, [], sparse(matrix), penalty, None, targets, counts)
-    return Split(system, np.flatnonzero(~hidden), np.flatnonzero(hidden), sparse(matrix[hidden]), None, None)
+    kept, rows = np.flatnonzero(~hidden), np.flatnonzero(hidden)
+    return Split(system, kept, rows, targets[hidden], sparse(matrix[hidden]), None, None)
 
 
 def cosines_by_hand(matrix, targets, counts, hidden, penalty, lam, share, seed=0):

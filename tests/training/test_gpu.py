@@ -174,8 +174,7 @@ def test_the_equations_are_moved_once(real, monkeypatch):
 def test_settings_are_chosen_as_on_the_cpu(monkeypatch):
     monkeypatch.setattr(Ridge, "solve", tight(Ridge.solve))
     system, run = system_of(300, 40)
-    expected, _ = tune(system, run)
-    found, _ = tune(system, replace(run, device="cpu"))
+    expected, found = (tune(system, replace(run, device=device))["choice"] for device in (None, "cpu"))
     assert len(expected.scores) > 3
     assert (found.lam, found.share) == (expected.lam, expected.share)
     assert found.scores == pytest.approx(expected.scores, abs=1e-3)

@@ -19,6 +19,7 @@ from pbos.training.solve import NONE, Ridge, Solution, sgd
 from pbos.training.system import Split, System, split_words
 from pbos.words.arrays import projected, projection
 from pbos.words.confidence import Confidence
+from pbos.words.index import SubwordIndex
 
 LAMS = (0.1, 0.03, 0.01, 0.003, 0.001, 0.0003, 0.0001)  # the ridge penalties to try
 SHARES = (1 / 3, 1 / 10, 1 / 30, 1 / 100)  # the shares of words to try as `reliability`
@@ -38,7 +39,8 @@ def fit(system: System, run: Run) -> Solution:
     if recipe.solver == "sgd":
         with progress_bar("training", dims, run.progress) as advance:
             return sgd(system.weights, system.targets, run, advance)
-    choice, confidence = tune(system, run)
+    tuned = run.work.step("tuned", lambda: tune(system, run))
+    choice, confidence = Choice(*tuned["choice"]), Confidence.of_tensors(tuned)
     reliability = reliabilities(system.counts, choice.share)
     own = None if isinstance(recipe.own_share, str) else (system.whole, recipe.own_share)
     with progress_bar("training", dims, run.progress) as advance:
@@ -53,23 +55,24 @@ def fit(system: System, run: Run) -> Solution:
     return Solution(solution.vectors, report, confidence)
 
 
-def importances(system: System, run: Run) -> Vector:
-    """Return how much each subword vector adds to the words' vectors: its squared length times its squared weights.
+def most_important(system: System, n: int, run: Run) -> SubwordIndex:
+    """Return the index with the n vectors that add most to the words' vectors.
 
-    Lengths are measured in a random projection, which is enough to rank them.
+    What one adds is its squared length times its squared weights. Lengths are measured in a random projection, which is
+    enough to rank them.
     """
     weights, work = system.weights, run.work.inner("selection")
-    targets = work.keep(
-        "targets", projected(system.targets, projection(system.targets.shape[1], SEARCH_DIMS, run.seed))
-    )
+    directions = projection(system.targets.shape[1], SEARCH_DIMS, run.seed)
+    targets = work.keep("targets", projected(system.targets, directions))
     recipe = replace(run.preset, own_share="fitted", confidence=False)
     vectors = fit(replace(system, targets=targets), replace(run, preset=recipe, progress=False, work=work)).vectors
     parts = [vectors[rows].astype(np.float64) for rows in blocks(weights.n_columns)]
     lengths = np.concatenate([np.einsum("ij,ij->i", part, part) for part in parts])
     squares = np.zeros(weights.n_columns)
     columns.add_squares(weights.indptr, weights.indices, weights.data, np.arange(len(weights)), NONE, squares)
-    importance: Vector = lengths * squares
-    return importance
+    kept = np.zeros(squares.size, np.bool_)
+    kept[np.argsort(-(lengths * squares), kind="stable")[:n]] = True
+    return system.index.with_vectors(kept[system.index.rows])  # which leaves nodes without a vector as they are
 
 
 # -- settings chosen on held-out words ---------------------------------------------------------------------------------
@@ -83,14 +86,8 @@ class Choice(NamedTuple):
     scores: dict[str, float]
 
 
-def tune(system: System, run: Run) -> tuple[Choice, Confidence | None]:
-    """Choose lam and reliability on held-out words, and fit the confidence to them."""
-    found = run.work.step("tuned", lambda: tuned(system, run))
-    return Choice(*found["choice"]), Confidence.of_tensors(found)
-
-
-def tuned(system: System, run: Run) -> dict[str, Any]:
-    """Return what `tune` returns, as arrays and plain data."""
+def tune(system: System, run: Run) -> dict[str, Any]:
+    """Choose lam and reliability on held-out words, and fit the confidence to them; return a Choice and tensors."""
     recipe = run.preset
     lams = LAMS if isinstance(recipe.lam, str) else (recipe.lam,)
     shares: tuple[float | None, ...] = (None,)
@@ -105,7 +102,7 @@ def tuned(system: System, run: Run) -> dict[str, Any]:
         choice = choose(split, lams, shares, run, advance)
         if not recipe.confidence or split.hidden.size < LEAST_HELD_OUT:
             return {"choice": choice}
-        confidence = calibrate(split, choice.lam, reliability_of(split, choice.share), run)
+        confidence = calibrate(split, choice.lam, reliabilities(system.counts, choice.share, split.kept), run)
         return {"choice": choice, **confidence.tensors()}
 
 
@@ -170,7 +167,7 @@ class Trials:
             return self.cosines[lam, share]
         if self.ridge is None or self.ridge[0] != share:
             split, system, self.ridge = self.split, self.split.system, None
-            reliability, work = reliability_of(split, share), self.run.work
+            reliability, work = reliabilities(system.counts, share, split.kept), self.run.work
             self.ridge = share, Ridge(system.weights, system.penalty, reliability, split.kept, work)
         solution = self.ridge[1].solve(self.targets, lam, self.run, only=self.used, tolerance=TOLERANCE)
         words = self.weights.composed(solution.vectors)
@@ -200,32 +197,28 @@ class Trials:
         return at
 
 
-def reliabilities(counts: Vector, share: float | None) -> npt.NDArray[np.float32] | None:
+def reliabilities(
+    counts: Vector, share: float | None, rows: npt.NDArray[np.int64] | None = None
+) -> npt.NDArray[np.float32] | None:
     """Return how much each word counts in the regression, 1 on average; None if all count the same.
 
     A word's vector is learned from the places where the word occurs, so its error has a variance that falls with the
     count c: as 1 + c0 / c, where c0 is the count of the word at this share of all words, most frequent first. Words
-    count in inverse proportion to the variance. Words that were not counted count like the rarest.
+    count in inverse proportion to the variance. Words that were not counted count like the rarest. If only the words
+    in some rows are used, the others get 0.
 
     >>> print(reliabilities(np.array([4.0, 2.0, 1.0, 0.0]), 0.5).round(2))
     [1.3  1.08 0.81 0.81]
     """
     if share is None:
         return None
-    known = np.maximum(counts, counts.min(initial=np.inf, where=counts > 0))
+    rows = np.arange(counts.size) if rows is None else rows
+    known = np.maximum(counts[rows], counts[rows].min(initial=np.inf, where=counts[rows] > 0))
     if not np.isfinite(known).all():
         return None
     ordered = np.sort(known)[::-1]
     typical = ordered[min(int(share * known.size), known.size - 1)]
     trust = known / (known + typical)
-    return np.asarray(trust / trust.mean(), np.float32)
-
-
-def reliability_of(split: Split, share: float | None) -> npt.NDArray[np.float32] | None:
-    """Return `reliabilities` of the words that are not held out, at their positions among all."""
-    known = reliabilities(split.system.counts[split.kept], share)
-    if known is None:
-        return None
-    found = np.zeros(len(split.system.weights), np.float32)
-    found[split.kept] = known
+    found = np.zeros(counts.size, np.float32)
+    found[rows] = trust / trust.mean()
     return found

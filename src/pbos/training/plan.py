@@ -28,29 +28,17 @@ PER_WEIGHT = 8
 
 
 class Plan(NamedTuple):
-    """What a training job is expected to need; sizes in bytes.
-
-    Attributes:
-        words: The number of words.
-        dims: The number of dimensions.
-        subwords: How many subwords they have.
-        weights: How many weights the words have, in all.
-        shared: How many vectors are shared by words; these are solved for.
-        vectors: How many vectors the model has.
-        threads: How many threads work.
-        memory: The most memory to use; None for no limit.
-        fixed: What SGD has in memory besides: the weights twice, and for unit vectors all dimensions.
-    """
+    """What a training job is expected to need; sizes in bytes."""
 
     words: int
     dims: int
     subwords: int
-    weights: int
-    shared: int
-    vectors: int
+    weights: int  # of all words
+    shared: int  # vectors that several words share; these are solved for
+    vectors: int  # of the model
     threads: int
-    memory: int | None
-    fixed: int = 0
+    memory: int | None  # the most to use; None for no limit
+    fixed: int = 0  # what SGD has in memory besides: the weights twice, and for unit vectors all dimensions
 
     @classmethod
     def of(

@@ -61,11 +61,7 @@ def sgd(
     English words this changed the vectors of these words by at most 3e-5 of their length, and those of 240,673 unseen
     words by at most 7e-4. With `unit_length` all weights are kept.
 
-    Args:
-        weights: The weights of the training words, each column at most once per row.
-        targets: Their given vectors, (n_words, dims).
-        run: Has the settings epochs, lr and unit_length, and the seed for the order of the words.
-        on_slice: Called with a number of dimensions when they are done.
+    `weights` has each column at most once per row. `on_slice` is called with a number of dimensions when they are done.
     """
     recipe, pool, work = run.preset, run.pool, run.work
     dims = targets.shape[1]
@@ -77,15 +73,14 @@ def sgd(
         kept = weights.indptr, weights.indices, columns.without_negligible(weights.indptr, weights.data)
         rows, ones = np.arange(len(weights)), np.ones(weights.n_columns, np.float32)
         matrix, n_rows, private, new_column, factor = separated(kept, rows, NONE, ones, work, with_private=True)
-        del kept  # as much as half of the matrix
+        del kept  # half of the memory for weights
         n_shared = int((n_rows != 1).sum())
         n_columns = n_shared + int(np.count_nonzero(private))
     per_line = LINE * (n_columns + weights.n_columns + 2 * len(weights))  # bytes for a cache line of each vector
-    slices, lines = [slice(0, dims)], -(-dims // LINE_FLOATS)
-    if not recipe.unit_length:
-        most = max(1, min(pool.memory // per_line, SLICE_LINES))
-        n_slices = min(lines, pool.size * -(-lines // (pool.size * most)))  # the same number for each part of the pool
-        slices = [slice(LINE_FLOATS * rows.start, min(LINE_FLOATS * rows.stop, dims)) for rows in cut(lines, n_slices)]
+    lines, most = -(-dims // LINE_FLOATS), max(1, min(pool.memory // per_line, SLICE_LINES))
+    n_slices = min(lines, pool.size * -(-lines // (pool.size * most)))  # the same number for each part of the pool
+    parts_of_lines = cut(lines, 1 if recipe.unit_length else n_slices)
+    slices = [slice(LINE_FLOATS * part.start, min(LINE_FLOATS * part.stop, dims)) for part in parts_of_lines]
     arrays: list[npt.NDArray[Any]] = [*matrix, new_column, factor]
     indptr, indices, data, new_column, factor = (work.keep(f"sgd.{at}", array) for at, array in enumerate(arrays))
     epochs, lr, seed, unit_length = recipe.epochs, recipe.lr, run.seed, recipe.unit_length  # workers cannot get `run`
@@ -107,7 +102,7 @@ def sgd(
         return {"vectors": vectors, "losses": losses}
 
     shape = weights.n_columns, dims
-    memory = per_line * max(-(-(some.stop - some.start) // LINE_FLOATS) for some in slices)
+    memory = per_line * max([part.stop - part.start for part in parts_of_lines])
     vectors, parts = solve_slices(work, shape, slices, train_slice, "train-dimensions", pool, memory, on_slice)
     losses = np.concatenate([np.reshape(part["losses"], (epochs, -1)) for part in parts], axis=1)
     means = (losses.sum(axis=1) / max(targets.size, 1)).tolist()
@@ -143,14 +138,10 @@ class Ridge:
         rows: npt.NDArray[np.int64] | None = None,
         work: Workspace | None = None,
     ) -> None:
-        """Prepare the equations.
+        """Prepare the equations, which are kept in `work`.
 
-        Args:
-            weights: The weights of the training words, each column at most once per row.
-            penalty: The penalty of each column's vector, above 0; None for 1.
-            reliability: How much each word counts, above 0; None for 1.
-            rows: Which words to use; None for all.
-            work: Where to keep the equations.
+        `weights` has each column at most once per row. The penalty of each column and the reliability of each word are
+        above 0, or None for 1. `rows` says which words to use; None for all.
         """
         work = work or Workspace()
         rows = np.arange(len(weights)) if rows is None else rows
@@ -199,7 +190,7 @@ class Ridge:
             own: The column that each word has as a whole (-1 for none), and the share of its own vector that it keeps.
                 With s composed of the subwords that it shares with others, and v given, it gets s + share * (v - s).
             tolerance: Stop when the sum to minimize is above its minimum by at most this share of it.
-            max_iterations: Stop after this many iterations, with a warning.
+            max_iterations: Stop after this many, with a warning.
             on_slice: Called with a number of dimensions when they are done.
         """
         if not 0 < lam < np.inf:

@@ -115,14 +115,10 @@ class Split:
     system: System
     kept: npt.NDArray[np.int64]  # the positions of the other words
     hidden: npt.NDArray[np.int64]  # of the held-out words
+    given: FloatMatrix  # their given vectors
     hidden_weights: Weights  # of their subwords that the other words have
     index: SubwordIndex  # in which only these have vectors
     kept_words: PackedStrings
-
-    @property
-    def given(self) -> FloatMatrix:
-        """The given vectors of the held-out words."""
-        return rows_of(self.system.targets, self.hidden)
 
 
 def split_words(system: System, run: Run) -> Split:
@@ -137,4 +133,4 @@ def split_words(system: System, run: Run) -> Split:
     packed = pack_strings([system.words[row] for row in kept.tolist()])
     subwords = Subwords(index, run.preset, None, packed)
     hidden_weights = subwords.weights([system.words[row] for row in hidden.tolist()], run.threads)
-    return Split(system, kept, hidden, hidden_weights, index, packed)
+    return Split(system, kept, hidden, rows_of(system.targets, hidden), hidden_weights, index, packed)

@@ -30,7 +30,7 @@ from pbos.tables.word_vectors import WordVectors
 from pbos.training.arguments import check_arguments
 from pbos.training.confidence import with_lengths
 from pbos.training.counting import make_index
-from pbos.training.fit import fit, importances
+from pbos.training.fit import fit, most_important
 from pbos.training.plan import Plan
 from pbos.training.run import Run
 from pbos.training.solve import Solution
@@ -150,7 +150,7 @@ def train(
             system = make_system(index, training_words, codes, targets, n_times, run)
         if recipe.max_vectors is not None and system.weights.n_columns > recipe.max_vectors:
             with progress_bar("selecting subwords", None, progress), one_blas_thread():
-                index = most_important(system.index, importances(system, run), recipe.max_vectors)
+                index = most_important(system, recipe.max_vectors, run)
                 system = make_system(index, training_words, codes, targets, n_times, run)
         with one_blas_thread():
             solution = fit(system, run)
@@ -245,13 +245,6 @@ def digest(words: list[str], table: WordCounts, arrays: list[npt.NDArray[Any]], 
         found.update(f"{array.shape}".encode())
         found.update(np.ascontiguousarray(array).data)
     return found.hexdigest()
-
-
-def most_important(index: SubwordIndex, importance: npt.NDArray[np.float64], n: int) -> SubwordIndex:
-    """Return the index with the n most important vectors."""
-    kept = np.zeros(importance.size, np.bool_)
-    kept[np.argsort(-importance, kind="stable")[:n]] = True
-    return index.with_vectors(kept[index.rows])  # which leaves nodes without a vector as they are
 
 
 # -- the model ---------------------------------------------------------------------------------------------------------
