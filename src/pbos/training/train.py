@@ -134,7 +134,7 @@ def train(
         keep_targets = recipe.max_vectors is None and dtype == "float32"
     plan = None if most is None else Plan.of(words, given.dims, recipe, threads, most).checked()
     if scheduler is None and not (plan is not None and plan.spills):
-        folder = None
+        folder = None  # as everything fits in memory
 
     def describe() -> dict[str, Any]:
         job = {"version": __version__, "preset": asdict(recipe), "seed": seed, "device": str(used_device)}
@@ -142,11 +142,11 @@ def train(
 
     with pool_of(scheduler, threads, plan and plan.for_slices) as pool, workspace(folder, describe) as work:
         run = Run(recipe, seed, threads, used_device, progress, pool, work)
-        codes = work.keep_all("codes", encode(training_words, recipe))
-        targets = work.step("targets", lambda: {"targets": gather(given.vectors, rows[kept], work)})["targets"]
+        codes, n_times = work.keep_all("codes", encode(training_words, recipe)), table.of_words(training_words)
+        targets = gather(given.vectors, rows[kept], work)
         with progress_bar("counting subwords", None, progress):
-            found = work.step("counted", lambda: make_index(table, training_words, codes, run).tensors())
-            index, n_times = SubwordIndex.of_tensors(found), table.of_words(training_words)
+            counted = work.step("counted", lambda: make_index(table, training_words, codes, run).tensors())
+            index = SubwordIndex.of_tensors(counted)
             system = make_system(index, training_words, codes, targets, n_times, run)
         if recipe.max_vectors is not None and system.weights.n_columns > recipe.max_vectors:
             with progress_bar("selecting subwords", None, progress), one_blas_thread():
