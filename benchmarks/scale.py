@@ -216,13 +216,13 @@ def training(words: int, dims: int, threads: int | None, kind: str, model: str) 
     steps.watch(solvers.Ridge, "__init__", "equations")
     steps.watch(solvers.Ridge, "solve", "solver")
     sizes: list[int] = []  # numbers of weights
-    solve = training.solve
+    fit = training.fit
 
     def counted(system, *arguments):
         sizes.append(system.weights.data.size)
-        return solve(system, *arguments)
+        return fit(system, *arguments)
 
-    training.solve = counted
+    training.fit = counted
     made: list[pbos.Model] = []
 
     def run() -> None:

@@ -14,9 +14,10 @@ from pbos.model import Model
 from pbos.settings import Preset
 from pbos.tables.counts import WordCounts
 from pbos.tables.word_vectors import WordVectors
-from pbos.training.system import make_system, solve
-from pbos.training.train import make_index
-from pbos.training.tune import Run
+from pbos.training.counting import make_index
+from pbos.training.fit import fit
+from pbos.training.run import Run
+from pbos.training.system import make_system
 from pbos.words.index import SubwordIndex
 from pbos.words.text import encode, pack_strings
 from pbos.words.variants import resolved
@@ -58,7 +59,7 @@ def train_hashed(
         penalty=penalty,
         whole=np.where(system.whole >= 0, bucket_of_row[system.whole], -1),
     )
-    solution, _ = solve(hashed, run)
+    solution = fit(hashed, run)
     return Model(hashed.index, recipe.spelling, SubwordVectors.of(solution.vectors), pack_strings(vectors.words))
 
 

@@ -381,11 +381,11 @@ def test_a_plan_from_a_sample(monkeypatch):
 
 def test_too_little_memory():
     plan = Plan(3_000_000, 300, 40_000_000, 160_000_000, 5_200_000, 10_800_000, 2, 8 << 30)
-    plan.check()
+    assert plan.checked() is plan
     assert plan.spills
     assert plan.in_memory > 20 << 30 > 8 << 30 > plan.in_files
     with pytest.raises(
         InputError, match=r"3,000,000 words x 300 need about [\d.]+G of memory, but only 2G may be used"
     ):
-        plan._replace(memory=2 << 30).check()
+        plan._replace(memory=2 << 30).checked()
     assert not plan._replace(memory=64 << 30).spills

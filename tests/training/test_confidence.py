@@ -14,10 +14,10 @@ from test_solve import dense_ridge, random_matrix, sparse, system_of, tight
 import pbos
 from pbos import InputError, ModelError
 from pbos.kernels.vectors import products
-from pbos.training.confidence import leverages, shared_words, subword_evidence
+from pbos.training.confidence import leverages, subword_evidence
+from pbos.training.run import Run
 from pbos.training.solve import Ridge
-from pbos.training.system import without_heldout
-from pbos.training.tune import Words
+from pbos.training.system import System, split_words
 from pbos.words.confidence import Confidence
 from pbos.words.text import unpack_strings
 
@@ -132,14 +132,13 @@ def test_evidence_by_hand(with_reliability, monkeypatch):
     counts = np.where(np.arange(40) % 5, 1 / np.arange(1, 41), 0)  # some are not counted
     trust = random.uniform(0.3, 2, 40).astype(np.float32) if with_reliability else np.ones(40, np.float32)
     reliability = trust if with_reliability else None
-    words = Words(weights, targets, counts)
-    found = subword_evidence(words, vectors, lam=lam, penalty=penalty, reliability=reliability)
+    system, rows = System(None, [], weights, penalty, None, targets, counts), np.arange(40)
+    found = subword_evidence(system, rows, vectors, lam, reliability, Run())
 
     taken = leverages_by_hand(matrix, lam, penalty, trust)
-    assert leverages(weights, words.rows, lam, penalty, reliability, n_words) == pytest.approx(taken, rel=1e-5)
+    assert leverages(weights, rows, lam * penalty, reliability, n_words) == pytest.approx(taken, rel=1e-5)
     assert 0 in taken and taken.max() > 0.3
     shared = (matrix * (n_words > 1)) @ vectors
-    assert shared_words(weights, n_words, vectors) == pytest.approx(shared, abs=1e-5)
     mean = (trust[:, None] * targets).sum(axis=0) / trust.sum()
     scale = np.sqrt((np.linalg.norm(targets, axis=1) ** 2).mean())
     least = min(count for count in counts if count > 0)
@@ -167,11 +166,11 @@ def test_evidence_by_hand(with_reliability, monkeypatch):
 
 
 def test_held_out_words_take_their_own_subwords_with_them():
-    system, _ = system_of(120, 5)
-    hidden = np.arange(120) % 7 == 0
-    index, packed = without_heldout(system, np.flatnonzero(~hidden))
-    words = unpack_strings(*packed)
-    assert words == [word for word, gone in zip(system.words, hidden, strict=True) if not gone]
+    system, run = system_of(120, 5)
+    split = split_words(system, run)
+    words, index = unpack_strings(*split.kept_words), split.index
+    assert split.hidden.size == 12
+    assert words == [word for row, word in enumerate(system.words) if row not in split.hidden]
     texts = [oracle.written(word, True, True)[0] for word in words]
     before, after = oracle.rows_of(system.index), oracle.rows_of(index)
     assert after == {subword: row for subword, row in before.items() if any(subword in text for text in texts)}

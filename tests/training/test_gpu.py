@@ -26,10 +26,12 @@ import pbos
 from pbos import InputError, PbosWarning
 from pbos.jobs.pools import Threads
 from pbos.training import gpu
+from pbos.training.fit import tune
+from pbos.training.run import Run
 from pbos.training.solve import Ridge
-from pbos.training.system import tune
 
 torch = pytest.importorskip("torch")
+CPU = Run(device="cpu")  # by PyTorch
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -79,7 +81,7 @@ def test_it_is_the_dense_solution(shape, dims, with_penalty, with_reliability):
     reliability = random.uniform(0.2, 3, len(matrix)) if with_reliability else None
     ridge = Ridge(sparse(matrix), penalty, reliability)
     for lam in (30.0, 3.0, 0.1):
-        solution = ridge.solve(targets, lam, device="cpu", **TIGHT)
+        solution = ridge.solve(targets, lam, CPU, **TIGHT)
         assert_near(solution.vectors, dense_ridge(matrix, targets, lam, penalty, reliability))
         assert type(solution.vectors) is np.ndarray
         assert solution.vectors.dtype == np.float32
@@ -103,14 +105,14 @@ def test_it_is_the_dense_solution_whatever_the_system(seed, words, shared, priva
     targets, lam = random.normal(size=(len(matrix), dims)), 10**log_lam
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(gpu, "free_memory", lambda device: memory)
-        solution = Ridge(sparse(matrix)).solve(targets, lam, device="cpu", **TIGHT)
+        solution = Ridge(sparse(matrix)).solve(targets, lam, CPU, **TIGHT)
     assert_near(solution.vectors, dense_ridge(matrix, targets, lam), 1e-3)
 
 
 @pytest.mark.parametrize("lam", [1e6, 0.3, 0.01, 0.0003])
 def test_on_real_words_it_is_the_dense_solution(real, lam):
     weights, penalty, targets = real
-    found = Ridge(weights, penalty).solve(targets[:, :40], lam, device="cpu", **TIGHT)
+    found = Ridge(weights, penalty).solve(targets[:, :40], lam, CPU, **TIGHT)
     expected = dense_ridge(dense(weights), targets[:, :40], lam, penalty)
     assert_near(found.vectors, expected, 2e-4)
 
@@ -121,8 +123,8 @@ def test_it_stops_where_the_cpu_does(real):
     for lam in (0.03, 0.003, 0.0003):
         for dim in range(4):  # one at a time, as the CPU slices several in another way
             some = targets[:, dim : dim + 1]
-            expected = ridge.solve(some, lam, pool=Threads(1)).report
-            found = ridge.solve(some, lam, device="cpu").report
+            expected = ridge.solve(some, lam, Run(pool=Threads(1))).report
+            found = ridge.solve(some, lam, CPU).report
             assert abs(found["iterations"] - expected["iterations"]) <= 1
             assert found["excess"] == pytest.approx(expected["excess"], abs=2e-4)
 
@@ -130,7 +132,7 @@ def test_it_stops_where_the_cpu_does(real):
 @pytest.mark.parametrize("lam", [0.1, 0.003, 1e-4, 1e-6])
 def test_the_sum_is_within_a_thousandth_of_its_minimum(real, lam):
     weights, penalty, targets = real
-    solution = Ridge(weights, penalty).solve(targets, lam, device="cpu")
+    solution = Ridge(weights, penalty).solve(targets, lam, CPU)
     assert excess_of(solution.vectors, dense(weights), targets, lam, penalty) <= 1e-3
     assert solution.report["excess"] <= 1e-3
 
@@ -142,7 +144,7 @@ def test_dimensions_are_solved_in_slices_that_fit_the_memory(real, small_pieces,
     memory = 4 * slice_dims * (3 * n_shared + len(weights)) + 4 * gpu.SQUARED
     monkeypatch.setattr(gpu, "free_memory", lambda device: memory)
     done = []
-    found = Ridge(weights, penalty).solve(targets[:, :50], 0.03, device="cpu", on_slice=done.append, **TIGHT)
+    found = Ridge(weights, penalty).solve(targets[:, :50], 0.03, CPU, on_slice=done.append, **TIGHT)
     assert sum(done) == 50
     assert max(done) <= slice_dims
     assert len(done) == -(-50 // max(done))
@@ -152,10 +154,10 @@ def test_dimensions_are_solved_in_slices_that_fit_the_memory(real, small_pieces,
 def test_targets_may_be_read_only_and_of_any_layout(real, recwarn):
     weights, penalty, targets = real
     ridge = Ridge(weights, penalty)
-    expected = ridge.solve(np.array(targets[:, :20]), 0.01, device="cpu").vectors
+    expected = ridge.solve(np.array(targets[:, :20]), 0.01, CPU).vectors
     for layout in (np.asfortranarray(targets[:, :20]), targets.astype(np.float64)[:, :20], np.array(targets)[:, :20]):
         layout.flags.writeable = False
-        assert (ridge.solve(layout, 0.01, device="cpu").vectors == expected).all()
+        assert (ridge.solve(layout, 0.01, CPU).vectors == expected).all()
     assert not recwarn.list
 
 
@@ -165,15 +167,14 @@ def test_the_equations_are_moved_once(real, monkeypatch):
     monkeypatch.setattr(gpu, "DeviceRidge", lambda *given, moved=gpu.DeviceRidge: made.append(given) or moved(*given))
     ridge = Ridge(weights, penalty)
     for lam in (0.1, 0.01):
-        ridge.solve(targets, lam, device=torch.device("cpu"))
+        ridge.solve(targets, lam, Run(device=torch.device("cpu")))
     assert len(made) == 1
 
 
 def test_settings_are_chosen_as_on_the_cpu(monkeypatch):
     monkeypatch.setattr(Ridge, "solve", tight(Ridge.solve))
     system, run = system_of(300, 40)
-    expected, _ = tune(system, run)
-    found, _ = tune(system, replace(run, device="cpu"))
+    expected, found = (tune(system, replace(run, device=device))["choice"] for device in (None, "cpu"))
     assert len(expected.scores) > 3
     assert (found.lam, found.share) == (expected.lam, expected.share)
     assert found.scores == pytest.approx(expected.scores, abs=1e-3)
@@ -238,11 +239,12 @@ def test_a_device_without_sparse_products_cannot_be_used(monkeypatch):
         raise NotImplementedError("no sparse products here\nand more about it")
 
     monkeypatch.setattr(gpu, "multiply", fail)
-    assert gpu.what_is_missing("cpu") == 'PyTorch cannot use the device "cpu" (no sparse products here)'
+    with pytest.warns(PbosWarning, match=r'PyTorch cannot use the device "cpu" \(no sparse products here\); training'):
+        assert gpu.find_device("cpu") is None
 
 
 def test_a_device_that_works():
-    assert gpu.what_is_missing("cpu") is None
+    assert gpu.find_device("cpu") == torch.device("cpu")
 
 
 def test_sgd_has_no_device():

@@ -13,10 +13,10 @@ from pbos import InputError, PbosWarning
 from pbos.jobs.pools import Threads
 from pbos.kernels import columns
 from pbos.settings import Preset
-from pbos.training.solve import Ridge, WholeWordShare, order_of_words, sgd
+from pbos.training.counting import make_index
+from pbos.training.run import Run
+from pbos.training.solve import Ridge, order_of_words, sgd
 from pbos.training.system import make_system
-from pbos.training.train import make_index
-from pbos.training.tune import Run
 from pbos.words.text import encode
 from pbos.words.variants import resolved
 from pbos.words.weights import Weights
@@ -57,7 +57,7 @@ def dense_ridge(matrix, targets, lam, penalty=None, reliability=None):
 
 def tight(solve):
     """Ridge.solve to the last digit."""
-    return lambda self, targets, lam, **options: solve(self, targets, lam, **{**options, **TIGHT})
+    return lambda self, targets, lam, run=None, **options: solve(self, targets, lam, run, **{**options, **TIGHT})
 
 
 def random_matrix(random, words=40, shared=25, private=0, empty_columns=0, empty_words=0, density=0.2):
@@ -136,7 +136,7 @@ def test_fewer_dimensions_are_solved_together_if_memory_is_short():
     found = set()
     for n_bytes, most in ((1 << 30, 60), (31_000, 30), (1, 15)):  # a dimension takes 4 * (25 + 30 + 5 * 40) bytes
         done = []
-        solution = ridge.solve(targets, 0.1, **TIGHT, pool=Threads(1, n_bytes), on_slice=done.append)
+        solution = ridge.solve(targets, 0.1, Run(pool=Threads(1, n_bytes)), **TIGHT, on_slice=done.append)
         assert (sum(done), max(done)) == (120, most)
         assert_near(solution.vectors, dense_ridge(matrix, targets, 0.1))
         found.add(solution.vectors.tobytes())
@@ -200,10 +200,10 @@ def test_ridge_is_the_same_to_the_bit_for_any_number_of_threads(real):
     weights, penalty, targets = real
     ridge = Ridge(weights, penalty)
     done = []
-    first = ridge.solve(targets, 0.003, pool=Threads(1), on_slice=done.append)
+    first = ridge.solve(targets, 0.003, Run(pool=Threads(1)), on_slice=done.append)
     assert sum(done) == targets.shape[1]
     for threads in (2, 3, None):
-        again = ridge.solve(targets, 0.003, pool=Threads(threads))
+        again = ridge.solve(targets, 0.003, Run(pool=Threads(threads)))
         assert again.vectors.tobytes() == first.vectors.tobytes()
         assert again.report == first.report
 
@@ -240,10 +240,9 @@ def test_a_tiny_weight_gives_no_huge_vector(weight, device):
         np.array([0, 2, 4]), np.array([0, 1, 0, 2], np.int32), np.array([1, 0.5, 1, weight], np.float32), 3
     )
     targets = np.array([[1, 2], [3, 4]], np.float32)
-    plain = Ridge(weights).solve(targets, 0.1, device=device, **TIGHT).vectors
-    found = (
-        Ridge(weights).solve(targets, 0.1, own=WholeWordShare(np.array([1, 2]), 1.0), device=device, **TIGHT).vectors
-    )
+    run, own = Run(device=device), (np.array([1, 2]), 1.0)
+    plain = Ridge(weights).solve(targets, 0.1, run, **TIGHT).vectors
+    found = Ridge(weights).solve(targets, 0.1, run, own=own, **TIGHT).vectors
     assert found[0] == pytest.approx(plain[0])
     assert found[1] == pytest.approx((targets[0] - plain[0]) / 0.5, rel=1e-4)
     assert found[2] == pytest.approx((targets[1] - plain[0]) / weight if weight == 1e-3 else plain[2], rel=1e-4)
@@ -256,7 +255,7 @@ def test_a_weight_of_zero():
     expected = dense_ridge(dense(weights), targets, 0.1)
     assert not expected[1].any()
     assert Ridge(weights).solve(targets, 0.1, **TIGHT).vectors == pytest.approx(expected, abs=1e-5)
-    assert not sgd(weights, targets, epochs=3, lr=0.1, seed=0).vectors[1].any()
+    assert not sgd(weights, targets, sgd_run(epochs=3, lr=0.1, seed=0)).vectors[1].any()
 
 
 @pytest.mark.parametrize("lam", [0.0, -1.0, float("nan"), float("inf")])
@@ -286,6 +285,10 @@ def test_a_private_column_whose_weight_vanishes_has_no_vector():
 # SGD ------------------------------------------------------------------------------------------------------------------
 
 
+def sgd_run(epochs, lr, seed, **options):
+    return Run(Preset.named("pbos", {"epochs": epochs, "lr": lr}), seed, **options)
+
+
 def plain_sgd(matrix, targets, epochs, lr, seed):
     """The paper's loop, in float64."""
     vectors = np.zeros((matrix.shape[1], targets.shape[1]))
@@ -305,17 +308,17 @@ def test_sgd_is_the_plain_loop_for_any_number_of_threads(shape, dims):
     matrix /= np.maximum(matrix.sum(axis=1, keepdims=True), 1)
     targets = random.normal(size=(len(matrix), dims)).astype(np.float32)
     settings = {"epochs": 4, "lr": 0.8, "seed": 5}
-    first = sgd(sparse(matrix), targets, **settings, pool=Threads(1, 1))
+    first = sgd(sparse(matrix), targets, sgd_run(**settings, pool=Threads(1, 1)))
     assert_near(first.vectors, plain_sgd(matrix.astype(np.float32).astype(float), targets, **settings), 1e-5)
     for threads in (2, 3, 7, None):
-        again = sgd(sparse(matrix), targets, **settings, pool=Threads(threads))
+        again = sgd(sparse(matrix), targets, sgd_run(**settings, pool=Threads(threads)))
         assert again.vectors.tobytes() == first.vectors.tobytes()
         assert again.report == first.report
 
 
 def test_sgd_on_real_words_is_the_plain_loop(real):
     weights, _, targets = real
-    found = sgd(weights, targets[:, :40], epochs=10, lr=1.0, seed=2).vectors
+    found = sgd(weights, targets[:, :40], sgd_run(epochs=10, lr=1.0, seed=2)).vectors
     assert_near(found, plain_sgd(dense(weights), targets[:, :40], 10, 1.0, 2), 1e-5)
 
 
@@ -325,7 +328,7 @@ def test_negligible_weights_are_not_trained():
     targets = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], np.float32)
     kept = np.where(matrix == [[0, 1e-6, 0, 0], [9] * 4, [9] * 4], 0, matrix)
     assert (kept == 0).sum() == (matrix == 0).sum() + 1
-    found = sgd(sparse(matrix), targets, epochs=3, lr=1.0, seed=0).vectors
+    found = sgd(sparse(matrix), targets, sgd_run(epochs=3, lr=1.0, seed=0)).vectors
     expected = plain_sgd(kept, targets, 3, 1.0, 0)
     assert found == pytest.approx(expected, rel=1e-5)
     assert plain_sgd(matrix, targets, 3, 1.0, 0)[1] != pytest.approx(expected[1], rel=0.1)
@@ -343,7 +346,7 @@ def test_sgd_has_the_weights_no_more_than_twice(monkeypatch):
 
     monkeypatch.setattr(columns, "without_negligible", watched)
     watch = lambda dims: is_there.append(made[0]() is not None)  # noqa: E731
-    sgd(sparse(np.eye(3)), np.ones((3, 2), np.float32), epochs=1, lr=1.0, seed=0, on_slice=watch)
+    sgd(sparse(np.eye(3)), np.ones((3, 2), np.float32), sgd_run(epochs=1, lr=1.0, seed=0), watch)
     assert is_there == [False]
 
 

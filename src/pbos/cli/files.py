@@ -69,13 +69,14 @@ def train(
       pbos train GoogleNews.bin --scheduler tcp://10.0.0.1:8786 -o /shared/my-model
     """
     from pbos.jobs.workspace import JOB
-    from pbos.training.plan import Plan, memory_size
-    from pbos.training.train import check_arguments, parts_of, read_vectors
+    from pbos.training.arguments import check_arguments, folder_for_parts, memory_size
+    from pbos.training.plan import Plan
+    from pbos.training.train import read_vectors
     from pbos.words.variants import resolved
 
     if plan:
         recipe = check_arguments(**given).recipe
-        scratch = None if memory is None else parts_of(output, parts).parent
+        scratch = None if memory is None else folder_for_parts(output, parts).parent
         table = read_vectors(vectors, given.get("limit"), None, scratch)
         most = None if memory is None else memory_size(memory)
         needs = Plan.of(table.words, table.dims, resolved(recipe, table.words), given.get("threads"), most)

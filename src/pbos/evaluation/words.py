@@ -13,7 +13,7 @@ from pbos.evaluation.datasets import Pair
 from pbos.evaluation.results import Embedder, Result, Score, bootstrap
 from pbos.jobs.threads import blocks
 from pbos.tables.word_vectors import WordVectors
-from pbos.words.arrays import NEAR_ZERO, FloatMatrix, cosines, unit_rows
+from pbos.words.arrays import NEAR_ZERO, FloatMatrix, cosines, held_out_rows, unit_rows
 from pbos.words.text import as_words
 
 Ints = npt.NDArray[np.int64]
@@ -179,7 +179,7 @@ def hidden_rows(size: int, hidden: int | float, seed: int) -> Ints:
     number = round(hidden * size) if isinstance(hidden, float) else hidden
     if not 1 <= number < size:
         raise InputError(f"cannot hold out {number} of {size} words; hold out at least one and leave at least one")
-    return np.sort(np.random.default_rng(seed).choice(size, number, replace=False))
+    return held_out_rows(size, number, seed)
 
 
 def true_ranks(queries: FloatMatrix, targets: FloatMatrix, rows: Ints) -> npt.NDArray[np.float64]:

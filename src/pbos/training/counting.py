@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,11 +16,55 @@ from pbos.kernels import trie
 from pbos.kernels.trie import NO_ROW
 from pbos.words.index import SubwordIndex
 from pbos.words.subwords import Subwords
-from pbos.words.text import BOUNDARIES, Codes
+from pbos.words.text import BOUNDARIES, Codes, encode
+
+if TYPE_CHECKING:
+    from pbos.tables.counts import WordCounts
+    from pbos.training.run import Run
 
 PART = 1 << 20  # words counted together; a fixed number, so that sums do not depend on where they are computed
 LONGEST_WORD = 256  # characters; a longer word has n (n + 1) / 2 subwords that no other word will have
 EM_PARTS = 8  # parts of the words whose sums are added up; a fixed number, so that threads do not change the result
+
+
+def make_index(table: WordCounts, training_words: list[str], codes: Codes, run: Run) -> SubwordIndex:
+    """Index the subwords of all counted words; those of the training words, which `codes` are of, have vectors."""
+    recipe = run.preset
+    counted, training = set(table.words), set(training_words)
+    words = [*table.words, *[word for word in training_words if word not in counted]]
+    is_target = np.array([word in training for word in words])
+    counts = np.concatenate([table.counts, np.zeros(len(words) - len(table))])
+    if recipe.types:
+        counts = np.ones_like(counts)
+    encoded = run.work.keep_all("counted-words", encode(words, recipe))
+    index = count_subwords(
+        encoded,
+        counts,
+        is_target,
+        min_len=recipe.min_len,
+        max_len=recipe.max_len,
+        min_prob_words=recipe.min_prob_words,
+        boundaries=recipe.boundaries,
+        pool=run.pool,
+        work=run.work,
+    )
+    keep = index.rows >= 0
+    if recipe.min_vector_words > 1:
+        keep &= Subwords(index, recipe).count_words(codes) >= recipe.min_vector_words
+    if not keep.any():
+        raise InputError(
+            f"no subword of at least {recipe.min_len} characters is in {recipe.min_vector_words} or more training words"
+        )
+    if recipe.min_prob_words > 1 or recipe.min_vector_words > 1:
+        index = index.with_vectors(keep)
+    index = fit_probabilities(Subwords(index, recipe), encoded, counts, recipe.em_rounds, run.pool, run.work)
+    if recipe.round_probs:
+        index = index.with_prob_levels()
+        index = index.with_vectors(index.rows >= 0)
+    return index
+
+
+# -- counts ------------------------------------------------------------------------------------------------------------
 
 
 class SubwordCounts(NamedTuple):
@@ -46,33 +89,24 @@ def count_subwords(
     pool: Pool | None = None,
     work: Workspace | None = None,
 ) -> SubwordIndex:
-    """Count the substrings of words and index them.
+    """Count the substrings of distinct words, with their marks, and index them.
 
-    Without max_len, words of more than LONGEST_WORD characters are left out, with a warning.
-
-    Args:
-        words: Distinct words as code points, with their marks.
-        counts: How often each word occurs; gives the subword probabilities.
-        is_target: Which words have a vector; their substrings of min_len to max_len get one.
-        min_len: The shortest subword that may have a vector.
-        max_len: The longest subword; None for no limit.
-        min_prob_words: Words that must contain a subword for it to have a probability. Single characters always have
-            one, so that every word can be spelled.
-        boundaries: Whether the words have boundary marks.
-        pool: Where parts of the words are counted.
-        work: Where to keep what was counted.
+    Without max_len, words of more than LONGEST_WORD characters are left out, with a warning. Substrings of min_len to
+    max_len characters of words with `is_target` get a vector. Single characters always have a probability, so that
+    every word can be spelled; longer substrings only if min_prob_words words contain them.
 
     >>> from pbos.settings import Spelling
-    >>> from pbos.words.text import encode
     >>> index = count_subwords(encode(["aba"], Spelling()), np.array([1.0]), np.array([True]))
     >>> {subword: round(6 * p) for subword, p in zip(index.strings(), index.probs[1:].tolist())}
     {'a': 2, 'b': 1, 'ab': 1, 'ba': 1, 'aba': 1}
     """
     pool, work = pool or Threads(), work or Workspace()
-    if max_len is None or max_len > LONGEST_WORD:
-        words, counts, is_target = without_long_words(words, counts, is_target, work)
+    if (max_len is None or max_len > LONGEST_WORD) and np.diff(words.offsets).max(initial=0) > LONGEST_WORD:
+        words, counts, is_target = without_long_words(words, counts, is_target)
+        words = work.keep_all("counted", words)
     n_words = words.offsets.size - 1
     alphabet = characters_of(words.codes)
+    n_letters = alphabet.size
     counts, is_target = work.keep("counts", counts), work.keep("is_target", is_target)
     count = partial(count_part, words, counts, is_target, alphabet, max_len, work)
     found = pool.map("count-subwords", count, list(blocks(n_words, PART)) or [slice(0, 0)])
@@ -82,43 +116,42 @@ def count_subwords(
         for part in found[: 2 * (len(found) // 2)]:
             work.forget(*part)
         found = merged
-    labels, children, sums, n_words_with, has_vector = found[0]
-    has_vector = has_vector.copy()
-    has_vector[: first_node(children, alphabet.size, min_len)] = False
-    if boundaries:
-        drop_marks(has_vector, labels, children, np.isin(alphabet, [ord(mark) for mark in BOUNDARIES]))
+    labels, children, sums, n_words_with, in_target = found[0]
+    has_vector = in_target.copy()
+    first, last, length = 1, 1 + n_letters, 1  # the subwords of this length
+    while length < min_len and first < last:
+        first, last, length = last, last + int(children[first:last].sum(dtype=np.int64)), length + 1
+    has_vector[:first] = False
+    if boundaries:  # `<`, `>` and `><` carry no meaning
+        is_mark = np.isin(alphabet, [ord(mark) for mark in BOUNDARIES])
+        has_vector[1 : 1 + n_letters][is_mark] = False
+        after_mark = np.repeat(is_mark, children[1 : 1 + n_letters])
+        pairs_of_letters = slice(1 + n_letters, 1 + n_letters + after_mark.size)
+        has_vector[pairs_of_letters][after_mark & is_mark[labels[pairs_of_letters]]] = False
     if min_prob_words > 1:
         sums = sums.copy()
-        sums[1 + alphabet.size :][n_words_with[1 + alphabet.size :] < min_prob_words] = 0
+        sums[1 + n_letters :][n_words_with[1 + n_letters :] < min_prob_words] = 0
     children = children.copy()
     children[0] = 0
-    index = SubwordIndex.of(
-        alphabet,
-        labels,
-        children,
-        probabilities(sums),
-        np.where(has_vector, np.cumsum(has_vector, dtype=np.int32) - 1, np.int32(NO_ROW)),
-    )
+    rows = np.where(has_vector, np.cumsum(has_vector, dtype=np.int32) - 1, np.int32(NO_ROW))
+    index = SubwordIndex.of(alphabet, labels, children, probabilities(sums), rows)
     work.forget(*found[0])
     return index
 
 
 def without_long_words(
-    words: Codes, counts: npt.NDArray[np.float64], is_target: npt.NDArray[np.bool_], work: Workspace
+    words: Codes, counts: npt.NDArray[np.float64], is_target: npt.NDArray[np.bool_]
 ) -> tuple[Codes, npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
     """Return what was given without words of more than LONGEST_WORD characters, and warn about them."""
     lengths = np.diff(words.offsets)
     keep = lengths <= LONGEST_WORD
-    if keep.all():
-        return words, counts, is_target
     n_long, first = int((~keep).sum()), int(keep.argmin()) + 1
     warn(
         f"the subwords of {n_long:,} {'word' if n_long == 1 else 'words'} with more than {LONGEST_WORD} characters are "
         f"not counted (the first is word {first:,}); drop them, or set max_len"
     )
     offsets = np.concatenate([[0], np.cumsum(lengths[keep])])
-    kept = Codes(words.codes[np.repeat(keep, lengths)], offsets)
-    return work.keep_all("counted", kept), counts[keep], is_target[keep]
+    return Codes(words.codes[np.repeat(keep, lengths)], offsets), counts[keep], is_target[keep]
 
 
 def characters_of(codes: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
@@ -128,28 +161,6 @@ def characters_of(codes: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
     return np.flatnonzero(seen).astype(np.uint32)
 
 
-def first_node(children: npt.NDArray[np.int32], n_letters: int, length: int) -> int:
-    """Return the first node of this length, or of a larger one, in a trie in level order."""
-    first, last = 1, 1 + n_letters
-    while length > 1 and first < last:
-        first, last, length = last, last + int(children[first:last].sum(dtype=np.int64)), length - 1
-    return first
-
-
-def drop_marks(
-    has_vector: npt.NDArray[np.bool_],
-    labels: npt.NDArray[Any],
-    children: npt.NDArray[np.int32],
-    is_mark: npt.NDArray[np.bool_],
-) -> None:
-    """Give no vector to subwords that are only marks (`<`, `>`, `><`): they carry no meaning."""
-    letters = slice(1, 1 + is_mark.size)
-    has_vector[letters][is_mark] = False
-    first = np.repeat(is_mark, children[letters])  # whether the first letter of each pair is a mark
-    pairs = slice(letters.stop, letters.stop + first.size)
-    has_vector[pairs][first & is_mark[labels[pairs]]] = False
-
-
 def count_part(
     words: Codes,
     counts: npt.NDArray[np.float64],
@@ -157,25 +168,38 @@ def count_part(
     alphabet: npt.NDArray[np.uint32],
     max_len: int | None,
     work: Workspace,
-    some: slice,
+    rows: slice,
 ) -> SubwordCounts:
-    """Count the substrings of some words."""
-    part = words.part(some.start, some.stop)
+    """Count the substrings of a part of the words, one length after the other."""
+    part = words.part(rows.start, rows.stop)
     letters = characters_of(part.codes)
     numbers = np.zeros(int(letters.max(initial=0)) + 1, np.min_scalar_type(letters.size))
     numbers[letters] = np.arange(1, letters.size + 1)
     text = trie.as_one_text(*part, numbers)
-    levels = list(levels_of(text, letters.size, part.offsets, counts[some], is_target[some], max_len))
+    n_words = part.offsets.size - 1
+    if text.size > trie.MAX_PLACES or n_words > trie.MAX_WORDS:
+        most = f"{trie.MAX_WORDS:,} words and {trie.MAX_PLACES:,} characters"
+        raise InputError(f"{n_words:,} words with {part.offsets[-1]:,} characters are too many; the limit is {most}")
+    starts, ends, spans = trie.single_letters(text, letters.size, part.offsets, is_target[rows])
+    longer = np.empty_like(spans)
+    levels: list[list[npt.NDArray[Any]]] = []
+    n_nodes, parent_has_children = letters.size, np.ones(1, np.bool_)
+    while n_nodes and (max_len is None or len(levels) < max_len):
+        *level, parent_has_children, n_nodes, ends = trie.next_level(
+            text, counts[rows], len(levels) + 1, n_nodes, parent_has_children, starts, ends, spans, longer
+        )
+        levels.append(level)
+        spans, longer = longer, spans
     places = np.searchsorted(alphabet, letters).astype(np.min_scalar_type(alphabet.size))
-    labels, sums, n_words, in_target, children = zip(*levels, strict=True) if levels else [()] * 5
+    last_letters, sums, n_words_with, in_target, children = zip(*levels, strict=True) if levels else [()] * 5
     found = SubwordCounts(
-        np.concatenate([np.zeros(1, places.dtype), *(places[letters] for letters in labels)]),
+        np.concatenate([np.zeros(1, places.dtype), *[places[letters] for letters in last_letters]]),
         np.concatenate([*children, np.zeros(levels[-1][0].size if levels else 1, np.int32)]),
         np.concatenate([[0.0], *sums]),
-        np.concatenate([np.zeros(1, np.int32), *n_words]),
+        np.concatenate([np.zeros(1, np.int32), *n_words_with]),
         np.concatenate([[False], *in_target]),
     )
-    return work.keep_all(f"counted-{some.start}", found)
+    return work.keep_all(f"counted-{rows.start}", found)
 
 
 def merge_counts(work: Workspace, named: tuple[str, list[SubwordCounts]]) -> SubwordCounts:
@@ -185,45 +209,16 @@ def merge_counts(work: Workspace, named: tuple[str, list[SubwordCounts]]) -> Sub
         return pair[0]
     left, right = pair
     places, labels, children = trie.merge_tries(left.labels, left.children, right.labels, right.children)
-
-    def added(field: str) -> npt.NDArray[Any]:
-        total = np.zeros(labels.size, getattr(left, field).dtype)
+    totals = {}
+    for field in ("sums", "n_words", "is_target"):
+        totals[field] = np.zeros(labels.size, getattr(left, field).dtype)
         for part, place in zip(pair, places, strict=True):
             known = place >= 0
-            total[known] += getattr(part, field)[place[known]]
-        return total
-
-    counts = SubwordCounts(labels, children, added("sums"), added("n_words"), added("is_target"))
-    return work.keep_all(name, counts)
+            totals[field][known] += getattr(part, field)[place[known]]
+    return work.keep_all(name, SubwordCounts(labels, children, **totals))
 
 
-def levels_of(
-    text: npt.NDArray[Any],
-    n_letters: int,
-    offsets: npt.NDArray[np.int64],
-    counts: npt.NDArray[np.float64],
-    is_target: npt.NDArray[np.bool_],
-    max_len: int | None,
-) -> Iterator[list[npt.NDArray[Any]]]:
-    """Yield all substrings of words, up to a length, level by level: what `kernels.trie.next_level` says of them.
-
-    These are the last letter of each, the sum of its words' counts, the number of words that contain it, whether a
-    target does, and how many of them each subword of the previous level is followed by.
-    """
-    if text.size > trie.MAX_PLACES or offsets.size - 1 > trie.MAX_WORDS:
-        most = f"{trie.MAX_WORDS:,} words and {trie.MAX_PLACES:,} characters"
-        raise InputError(
-            f"{offsets.size - 1:,} words with {offsets[-1]:,} characters are too many; the limit is {most}"
-        )
-    starts, ends, spans = trie.single_letters(text, n_letters, offsets, is_target)
-    longer = np.empty_like(spans)
-    n_nodes, parent_has_children, length = n_letters, np.ones(1, np.bool_), 1
-    while n_nodes and (max_len is None or length <= max_len):
-        *level, parent_has_children, n_nodes, ends = trie.next_level(
-            text, counts, length, n_nodes, parent_has_children, starts, ends, spans, longer
-        )
-        yield level
-        spans, longer, length = longer, spans, length + 1
+# -- probabilities -----------------------------------------------------------------------------------------------------
 
 
 def probabilities(sums: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:
@@ -248,18 +243,10 @@ def fit_probabilities(
 
     A round counts how often every subword is expected as a piece of the words, over all their segmentations, and
     turns these counts into the new probabilities. A subword without a probability stays without one; the others
-    keep at least the smallest float32.
+    keep at least the smallest float32. The result does not depend on the pool.
 
     After the last round, a piece at the start or end of words (`<pine`) also counts as the same piece inside words
     (`pine`), where EM has seen too few examples of it: most compounds are not among the words.
-
-    Args:
-        subwords: The subwords, and how words are spelled.
-        words: The words.
-        counts: How often each word occurs.
-        rounds: The number of rounds.
-        pool: Where parts of the words are counted; by default on all cores. The result does not depend on it.
-        work: Where to keep what was counted.
     """
     whole, spelling = subwords.index, subwords.spelling
     if not rounds:
@@ -290,8 +277,8 @@ def fit_probabilities(
 
 
 def expected(
-    subwords: Subwords, words: Codes, counts: npt.NDArray[np.float64], work: Workspace, some: slice
+    subwords: Subwords, words: Codes, counts: npt.NDArray[np.float64], work: Workspace, rows: slice
 ) -> npt.NDArray[np.float64]:
     """Return how often each node is expected as a piece of some of the words."""
-    sums = subwords.expected_counts(words.part(some.start, some.stop), counts[some])
-    return work.keep(f"em-{some.start}-{some.stop}", sums)
+    sums = subwords.expected_counts(words.part(rows.start, rows.stop), counts[rows])
+    return work.keep(f"em-{rows.start}-{rows.stop}", sums)

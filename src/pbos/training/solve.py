@@ -5,20 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from pbos.errors import InputError, warn
-from pbos.jobs.pools import Pool, Threads
+from pbos.jobs.pools import Threads
 from pbos.jobs.threads import check_interrupt, cut
 from pbos.jobs.workspace import Workspace, solve_slices
 from pbos.kernels import columns
 from pbos.kernels.machine import LINE, LINE_FLOATS
 from pbos.kernels.solving import LOOSE, conjugate_gradients, right_side, sgd_epoch
 from pbos.kernels.vectors import compose
+from pbos.training.run import Run
 from pbos.words.arrays import FloatMatrix, projected, projection
+from pbos.words.confidence import Confidence
 from pbos.words.weights import Weights
 
 if TYPE_CHECKING:
@@ -39,30 +41,15 @@ SLICE_LINES = 4  # for SGD: cache lines of a vector trained together, at most
 
 @dataclass(frozen=True)
 class Solution:
-    """Subword vectors, and the solver's report as plain data."""
+    """Subword vectors, the solver's report as plain data, and how far to trust the vectors."""
 
     vectors: Any  # (n_subwords, dims): an array, or Slices
     report: dict[str, Any]
-
-
-class WholeWordShare(NamedTuple):
-    """How much of its own vector a word keeps, see `Ridge.solve`."""
-
-    whole: npt.NDArray[np.int64]  # the column that each word has as a whole, -1 for none
-    share: float
+    confidence: Confidence | None = None
 
 
 def sgd(
-    weights: Weights,
-    targets: FloatMatrix,
-    *,
-    epochs: int,
-    lr: float,
-    seed: int,
-    unit_length: bool = False,
-    pool: Pool | None = None,
-    work: Workspace | None = None,
-    on_slice: Callable[[int], None] = lambda dims: None,
+    weights: Weights, targets: FloatMatrix, run: Run, on_slice: Callable[[int], None] = lambda dims: None
 ) -> Solution:
     """Minimize the squared error of words = weights @ vectors by plain SGD, one word at a time, from zero.
 
@@ -74,41 +61,29 @@ def sgd(
     English words this changed the vectors of these words by at most 3e-5 of their length, and those of 240,673 unseen
     words by at most 7e-4. With `unit_length` all weights are kept.
 
-    Args:
-        weights: The weights of the training words, each column at most once per row.
-        targets: Their given vectors, (n_words, dims).
-        epochs: The number of passes over the words.
-        lr: The learning rate of the first epoch.
-        seed: Determines the order of the words.
-        unit_length: Scale subword vectors to length 1 before summing them.
-        pool: Where slices of the dimensions are trained; by default on all cores.
-        work: Where to keep the vectors.
-        on_slice: Called with a number of dimensions when they are done.
+    `weights` has each column at most once per row. `on_slice` is called with a number of dimensions when they are done.
     """
-    pool, work = pool or Threads(), work or Workspace()
+    recipe, pool, work = run.preset, run.pool, run.work
     dims = targets.shape[1]
-
-    def needed(lines: int, n_columns: int) -> int:
-        """Return the memory for a slice of so many cache lines of each vector."""
-        return lines * LINE * (n_columns + weights.n_columns + 2 * len(weights))
-
-    if unit_length:
+    if recipe.unit_length:
         matrix = weights.indptr, weights.indices, weights.data
         n_columns = n_shared = weights.n_columns
         new_column, factor = np.arange(n_columns, dtype=np.int32), np.ones(n_columns, np.float32)
-        slices = [slice(0, dims)]
     else:
         kept = weights.indptr, weights.indices, columns.without_negligible(weights.indptr, weights.data)
         rows, ones = np.arange(len(weights)), np.ones(weights.n_columns, np.float32)
         matrix, n_rows, private, new_column, factor = separated(kept, rows, NONE, ones, work, with_private=True)
-        del kept  # as much as half of the matrix
+        del kept  # half of the memory for weights
         n_shared = int((n_rows != 1).sum())
         n_columns = n_shared + int(np.count_nonzero(private))
-        lines, most = -(-dims // LINE_FLOATS), max(1, min(pool.memory // needed(1, n_columns), SLICE_LINES))
-        n_slices = min(lines, pool.size * -(-lines // (pool.size * most)))  # the same number for each part of the pool
-        slices = [slice(LINE_FLOATS * some.start, min(LINE_FLOATS * some.stop, dims)) for some in cut(lines, n_slices)]
+    per_line = LINE * (n_columns + weights.n_columns + 2 * len(weights))  # bytes for a cache line of each vector
+    lines, most = -(-dims // LINE_FLOATS), max(1, min(pool.memory // per_line, SLICE_LINES))
+    n_slices = min(lines, pool.size * -(-lines // (pool.size * most)))  # the same number for each part of the pool
+    parts_of_lines = cut(lines, 1 if recipe.unit_length else n_slices)
+    slices = [slice(LINE_FLOATS * part.start, min(LINE_FLOATS * part.stop, dims)) for part in parts_of_lines]
     arrays: list[npt.NDArray[Any]] = [*matrix, new_column, factor]
     indptr, indices, data, new_column, factor = (work.keep(f"sgd.{at}", array) for at, array in enumerate(arrays))
+    epochs, lr, seed, unit_length = recipe.epochs, recipe.lr, run.seed, recipe.unit_length  # workers cannot get `run`
 
     def train_slice(some: slice) -> dict[str, Any]:
         size = some.stop - some.start
@@ -127,7 +102,7 @@ def sgd(
         return {"vectors": vectors, "losses": losses}
 
     shape = weights.n_columns, dims
-    memory = needed(max(-(-(some.stop - some.start) // LINE_FLOATS) for some in slices), n_columns)
+    memory = per_line * max([part.stop - part.start for part in parts_of_lines])
     vectors, parts = solve_slices(work, shape, slices, train_slice, "train-dimensions", pool, memory, on_slice)
     losses = np.concatenate([np.reshape(part["losses"], (epochs, -1)) for part in parts], axis=1)
     means = (losses.sum(axis=1) / max(targets.size, 1)).tolist()
@@ -163,14 +138,10 @@ class Ridge:
         rows: npt.NDArray[np.int64] | None = None,
         work: Workspace | None = None,
     ) -> None:
-        """Prepare the equations.
+        """Prepare the equations, which are kept in `work`.
 
-        Args:
-            weights: The weights of the training words, each column at most once per row.
-            penalty: The penalty of each column's vector, above 0; None for 1.
-            reliability: How much each word counts, above 0; None for 1.
-            rows: Which words to use; None for all.
-            work: Where to keep the equations.
+        `weights` has each column at most once per row. The penalty of each column and the reliability of each word are
+        above 0, or None for 1. `rows` says which words to use; None for all.
         """
         work = work or Workspace()
         rows = np.arange(len(weights)) if rows is None else rows
@@ -190,14 +161,13 @@ class Ridge:
         self,
         targets: FloatMatrix,
         lam: float,
+        run: Run | None = None,
         *,
+        work: Workspace | None = None,
+        only: npt.NDArray[np.integer[Any]] | None = None,
+        own: tuple[npt.NDArray[np.int64], float] | None = None,
         tolerance: float = TOLERANCE,
         max_iterations: int = MOST_ITERATIONS,
-        own: WholeWordShare | None = None,
-        only: npt.NDArray[np.integer[Any]] | None = None,
-        pool: Pool | None = None,
-        device: Any = None,
-        work: Workspace | None = None,
         on_slice: Callable[[int], None] = lambda dims: None,
     ) -> Solution:
         """Return the vectors; the same bit for bit on any pool, as each dimension is solved on its own.
@@ -214,36 +184,41 @@ class Ridge:
         Args:
             targets: The given vectors of all words, (n_words, dims).
             lam: The ridge penalty, above 0.
-            tolerance: Stop when the sum to minimize is above its minimum by at most this share of it.
-            max_iterations: Stop after this many iterations, with a warning.
-            own: Let each word keep a share of its own vector. With s composed of the subwords that it shares with
-                others, and v given, it gets s + share * (v - s), by the vector that only the whole word has.
+            run: Has the pool and the device to solve on.
+            work: Where to keep the vectors; in memory by default.
             only: The columns whose vectors are returned; None for all.
-            pool: Where slices of the dimensions are solved; by default on all cores.
-            device: The PyTorch device to solve on, or its name; None for Numba on the CPU.
-            work: Where to keep the vectors.
+            own: The column that each word has as a whole (-1 for none), and the share of its own vector that it keeps.
+                With s composed of the subwords that it shares with others, and v given, it gets s + share * (v - s).
+            tolerance: Stop when the sum to minimize is above its minimum by at most this share of it.
+            max_iterations: Stop after this many, with a warning.
             on_slice: Called with a number of dimensions when they are done.
         """
         if not 0 < lam < np.inf:
             raise InputError(f"lam must be above 0, got {lam}")
-        pool, work, dims = pool or Threads(), work or Workspace(), targets.shape[1]
-        needed = bytes_per_dim(self._order.size, self._n_shared, self._n_rows.size)
-        most, stop, moved = LEAST_SLICE, (max_iterations, tolerance), None
+        run, work, dims = run or Run(), work or Workspace(), targets.shape[1]
+        pool, device, moved = run.pool, run.device, None
+        per_dim = bytes_per_dim(self._order.size, self._n_shared, self._n_rows.size)
+        most, stop = LEAST_SLICE, (max_iterations, tolerance)
         if device is not None:
             pool, moved = Threads(1), self._moved_to(device)
         elif dims > FEW:
             probe = work.keep("probe", projected(targets, projection(dims, PROBE, 0)))
-            few = self.solve(probe, lam, tolerance=tolerance, max_iterations=max_iterations, pool=pool)
-            most, stop = max(LEAST_SLICE, min(SLICE, pool.memory // needed)), (few.report["iterations"], 0.0)
+            few = self.solve(probe, lam, run, tolerance=tolerance, max_iterations=max_iterations)
+            most, stop = max(LEAST_SLICE, min(SLICE, pool.memory // per_dim)), (few.report["iterations"], 0.0)
         n_slices = 2 * -(-dims // (2 * most))  # an even number, like most numbers of cores
         slices = cut(dims, n_slices) if moved is None else moved.slices(dims)
-        extra = None if own is None else self._own(own, work)
-        compute = partial(self._solve_slice, targets, lam, stop, extra, only, moved)
-        memory = needed * max(some.stop - some.start for some in slices)
+        about_whole: list[npt.NDArray[Any]] = []  # what `set_own_vectors` needs to know about each word
+        if own is not None:
+            matrix, (whole, share) = (self._weights.indptr, self._weights.indices, self._weights.data), own
+            *found, shared = columns.own_columns(*matrix, self._order, whole, self._n_rows, LEAST_WEIGHT, self._factor)
+            shares = np.where(shared, np.float32(share), np.float32(1))  # a word that shares nothing keeps its vector
+            about_whole = [work.keep(f"own.{at}", array) for at, array in enumerate((*found, shares))]
+        solve_slice = partial(self._solve_slice, targets, lam, stop, about_whole, only, moved)
+        memory = per_dim * max(some.stop - some.start for some in slices)
         shape = self._n_rows.size if only is None else only.size, dims
-        vectors, parts = solve_slices(work, shape, slices, compute, "solve-dimensions", pool, memory, on_slice)
+        vectors, parts = solve_slices(work, shape, slices, solve_slice, "solve-dimensions", pool, memory, on_slice)
         least, above, bound = (np.concatenate([part[kind] for part in parts]).sum() for kind in FACTS)
-        iterations = max(part["iterations"] for part in parts)
+        iterations = max([part["iterations"] for part in parts])
         if stop[1] and bound > 2 * LOOSE * max(tolerance, TOLERANCE) * least:  # otherwise the probe has warned
             warn(
                 f"with lam {lam:g}, the solver is perhaps {bound / least:.0%} above the minimum after {iterations} "
@@ -253,20 +228,12 @@ class Ridge:
         report = {"lam": lam, "iterations": iterations, "excess": excess}
         return Solution(vectors, report if device is None else {**report, "device": str(device)})
 
-    def _own(self, own: WholeWordShare, work: Workspace) -> tuple[npt.NDArray[Any], ...]:
-        """Return what `set_own_vectors` needs to know about each word."""
-        matrix = self._weights.indptr, self._weights.indices, self._weights.data, self._order
-        *found, shared = columns.own_columns(*matrix, own.whole, self._n_rows, LEAST_WEIGHT, self._factor)
-        # A word that shares nothing with others gets its own vector.
-        shares = np.where(shared, np.float32(own.share), np.float32(1))
-        return tuple(work.keep(f"own.{at}", array) for at, array in enumerate((*found, shares)))
-
     def _solve_slice(
         self,
         targets: FloatMatrix,
         lam: float,
         stop: tuple[int, float],
-        own: tuple[npt.NDArray[Any], ...] | None,
+        about_whole: list[npt.NDArray[Any]],
         only: npt.NDArray[np.integer[Any]] | None,
         moved: gpu.DeviceRidge | None,
         some: slice,
@@ -284,12 +251,12 @@ class Ridge:
             new_column, factor = new_column[only], factor[only]
         vectors = np.empty((factor.size, part.shape[1]), np.float32)
         columns.split_columns(shared, private, new_column, factor, vectors)
-        if own is not None:
+        if about_whole:
             if self._roots.size:
                 words /= self._roots[:, None]
-            columns.set_own_vectors(*own, np.cumsum(has_private) - 1, given, words, private, vectors)
-        found = {name: fact.tolist() for name, fact in zip(FACTS, facts, strict=True)}
-        return {"vectors": vectors, "iterations": int(iterations), **found}
+            columns.set_own_vectors(*about_whole, np.cumsum(has_private) - 1, given, words, private, vectors)
+        least, above, bound = [fact.tolist() for fact in facts]
+        return {"vectors": vectors, "iterations": int(iterations), "least": least, "above": above, "bound": bound}
 
     def _solve_shared(
         self, targets: FloatMatrix, lam: float, max_iterations: int, tolerance: float
@@ -332,17 +299,10 @@ def separated(
 ) -> tuple[Any, ...]:
     """Merge the private columns of each row into one, see `kernels.columns.private_columns`.
 
-    Args:
-        matrix: The arrays of a CSR matrix.
-        rows: Which of its rows to use.
-        factors: By what these are multiplied; empty for 1.
-        scale: By what its columns are multiplied.
-        work: Where to keep the new matrix.
-        with_private: Whether it has the private columns too, as the last entries of their rows.
-
-    Returns:
-        The arrays of the new matrix, the number of rows of each old column, the weight of each row's private column,
-        and for each old column its new one and its factor, scale included.
+    Takes some rows of a CSR matrix, multiplied by `factors` (if there are any), and its columns multiplied by `scale`.
+    Returns the new matrix, which has the merged columns too if `with_private`, as the last entries of their rows; the
+    number of rows of each old column; the weight of each row's private column; and for each old column its new one and
+    its factor, scale included.
     """
     n_rows = columns.count_rows(*matrix, rows, scale.size)
     arguments = *matrix, rows, factors, scale, n_rows
@@ -353,7 +313,7 @@ def separated(
     data = work.empty("rows.data", indices.shape, np.float32)
     columns.write_columns(*arguments, new_column, private if with_private else NONE, indices, data)
     others = {"n_rows": n_rows, "private": private, "new_column": new_column, "factor": factor * scale}
-    kept = (work.keep(f"rows.{name}", array) for name, array in others.items())  # so that no job is sent with them
+    kept = [work.keep(f"rows.{name}", array) for name, array in others.items()]  # so that no job is sent with them
     return (work.keep("rows.indptr", indptr), indices, data), *kept
 
 

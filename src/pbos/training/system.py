@@ -1,37 +1,27 @@
-"""From words, weights and given vectors to subword vectors, and to how much they can be trusted."""
+"""The equations of training: the given vector of each word is the weighted sum of its subword vectors."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from pbos.jobs.progress import progress as progress_bar
 from pbos.jobs.threads import blocks
 from pbos.jobs.workspace import Workspace
 from pbos.kernels import columns
 from pbos.settings import Spelling
-from pbos.training.confidence import mean_and_scale, subword_evidence
-from pbos.training.solve import Ridge, Solution, WholeWordShare, sgd
-from pbos.training.tune import LAMS, SHARES, Choice, Run, Words, choose, reliabilities, row_cosines, split
-from pbos.words.arrays import FloatMatrix, projected, projection, rows_of
-from pbos.words.confidence import Confidence
+from pbos.training.run import Run
+from pbos.words.arrays import FloatMatrix, held_out_rows, rows_of
 from pbos.words.index import SubwordIndex
 from pbos.words.subwords import Subwords
 from pbos.words.text import LEFT, RIGHT, Codes, PackedStrings, pack_strings
-from pbos.words.vectors import SubwordVectors
 from pbos.words.weights import Weights, columns_of_same_words, joined
 
-LEAST_HELD_OUT = 100  # words, to fit a confidence to
-LEAST_RANKED = 20_000  # words; with fewer, all are needed, and count the same
-CALIBRATION_DIMS = 100  # enough for the cosines that the confidence is fitted to
-MANY = 1_000_000  # words; with more, fewer dimensions do
-FEWER_DIMS = 32
 PART = 1 << 17  # words whose weights are computed together, at most
 SMALL_PART = 4096
+MOST_HELD_OUT = 5000
 
 
 @dataclass(frozen=True)
@@ -58,39 +48,41 @@ def make_system(
     """Return the weights of the training words, and the penalty of each subword vector.
 
     A subword that weighs more because of its position costs more in proportion, so that all vectors are equally likely
-    to be large. Subwords merged into one vector cost the sum. Whole words are not merged: `Own` sets their vectors.
+    to be large. Subwords merged into one vector cost the sum. Whole words are not merged: `own_share` sets their
+    vectors.
     """
-    size = min(max(SMALL_PART, len(words) // (8 * run.pool.size)), PART)
-    subwords = Subwords(SubwordIndex(run.work.keep_all("index", index.arrays)), run.preset)
-    weigh = partial(weigh_words, subwords, codes, not isinstance(run.preset.own_share, str), run.work)
-    weighed = run.pool.map("weigh-words", weigh, blocks(len(words), size))
+    recipe, pool, work = run.preset, run.pool, run.work
+    size = min(max(SMALL_PART, len(words) // (8 * pool.size)), PART)
+    subwords = Subwords(SubwordIndex(work.keep_all("index", index.arrays)), recipe)
+    weigh = partial(weigh_words, subwords, codes, not isinstance(recipe.own_share, str), work)
+    weighed = pool.map("weigh-words", weigh, blocks(len(words), size))
     parts, whole = [part for part, _ in weighed], np.concatenate([whole for _, whole in weighed])
     rows = index.rows
     with_vector = np.flatnonzero(rows >= 0)
-    if run.preset.merge:
+    if recipe.merge:
         numbers = columns_of_same_words(parts, whole[whole >= 0])
         rows[with_vector] = numbers[rows[with_vector]]
         whole = np.where(whole >= 0, numbers[whole], -1)
         index = index.with_rows(rows)
-        merge = partial(merge_columns, run.work.keep("numbers", numbers), run.work)
-        merged = run.pool.map("merge-subwords", merge, list(enumerate(parts)))
+        merge = partial(merge_columns, work.keep("numbers", numbers), work)
+        merged = pool.map("merge-subwords", merge, list(enumerate(parts)))
         for part in parts:
-            part.forget(run.work)
+            part.forget(work)
         parts = merged
-    weights = joined(parts, run.work)
+    weights = joined(parts, work)
     penalty = np.zeros(weights.n_columns)
-    np.add.at(penalty, rows[with_vector], position_factors(index, run.preset)[with_vector])
+    np.add.at(penalty, rows[with_vector], position_factors(index, recipe)[with_vector])
     return System(index, words, weights, penalty, whole, targets, counts)
 
 
 def weigh_words(
-    subwords: Subwords, codes: Codes, own: bool, work: Workspace, some: slice
+    subwords: Subwords, codes: Codes, own: bool, work: Workspace, rows: slice
 ) -> tuple[Weights, npt.NDArray[np.int64]]:
     """Return the weights of some words and, if `own`, the column that each has as a whole; -1 for none."""
-    words = codes.part(some.start, some.stop)
+    words = codes.part(rows.start, rows.stop)
     weights = subwords.weights_of_codes(words, threads=1).merged()
     whole = subwords.rows_of_whole_words(words) if own else np.full(len(weights), -1)
-    return weights.kept(f"part-{some.start}", work), whole
+    return weights.kept(f"part-{rows.start}", work), whole
 
 
 def merge_columns(numbers: npt.NDArray[np.int32], work: Workspace, part: tuple[int, Weights]) -> Weights:
@@ -113,104 +105,32 @@ def position_factors(index: SubwordIndex, spelling: Spelling) -> npt.NDArray[np.
     return starts * np.where(last == ord(RIGHT), spelling.end_weight, 1.0)
 
 
-def solve(system: System, run: Run) -> tuple[Solution, Confidence | None]:
-    """Find the subword vectors with the preset's solver, and their confidence if the preset asks for it."""
-    recipe = run.preset
-    choice, confidence = (None, None) if recipe.solver == "sgd" else tune(system, run)
-    with progress_bar("training", system.targets.shape[1], run.progress) as advance:
-        options: dict[str, Any] = {"pool": run.pool, "work": run.work, "on_slice": advance}
-        if choice is None:
-            options |= {"epochs": recipe.epochs, "lr": recipe.lr, "seed": run.seed, "unit_length": recipe.unit_length}
-            return sgd(system.weights, system.targets, **options), None
-        reliability = reliabilities(system.counts, choice.share)
-        own = None if isinstance(recipe.own_share, str) else WholeWordShare(system.whole, recipe.own_share)
-        options |= {"own": own, "device": run.device}
-        ridge = Ridge(system.weights, system.penalty, reliability, work=run.work)
-        solution = ridge.solve(system.targets, choice.lam, **options)
-    solution.report["reliability"] = "even" if choice.share is None else round(choice.share, 4)
-    if choice.scores:
-        solution.report["tried"] = choice.scores
-    if confidence is not None:  # it was fitted in a projection
-        mean, scale = mean_and_scale(system.targets, np.arange(len(system.words)), reliability)
-        confidence = replace(confidence, mean=mean, scale=np.array([scale], np.float32))
-    return solution, confidence
-
-
 # -- held-out words ----------------------------------------------------------------------------------------------------
 
 
-def tune(system: System, run: Run) -> tuple[Choice, Confidence | None]:
-    """Choose lam and reliability on held-out words, and fit the confidence to them."""
+@dataclass(frozen=True)
+class Split:
+    """A system, and training words that are held out to choose settings on."""
 
-    def compute() -> dict[str, Any]:
-        choice, confidence = tune_now(system, run)
-        return {"choice": list(choice), **({} if confidence is None else confidence.tensors())}
-
-    found = run.work.step("tuned", compute)
-    return Choice(*found["choice"]), Confidence.of_tensors(found)
-
-
-def tune_now(system: System, run: Run) -> tuple[Choice, Confidence | None]:
-    """Do what `tune` does."""
-    recipe = run.preset
-    lams = LAMS if isinstance(recipe.lam, str) else (recipe.lam,)
-    shares: tuple[float | None, ...] = (None,)
-    if recipe.reliability == "auto" and len(system.words) >= LEAST_RANKED:
-        shares = (None, *SHARES)
-    elif not isinstance(recipe.reliability, str):
-        shares = (recipe.reliability,)
-    if len(lams) == len(shares) == 1 and not recipe.confidence:
-        return Choice(lams[0], shares[0], {}), None
-    hidden = split(len(system.words), run.seed)
-    kept = Words(system.weights, system.targets, system.counts, np.flatnonzero(~hidden))
-    rows = np.flatnonzero(hidden)
-    words = [system.words[row] for row in rows]
-    index, packed = without_heldout(system, kept.rows)
-    weights = Subwords(index, recipe, None, packed).weights(words, run.threads)
-    held_out = Words(weights, rows_of(system.targets, rows), system.counts[rows])
-    with progress_bar("choosing lam", None, run.progress) as advance:
-
-        def on_try(name: str, score: float) -> None:
-            advance(1, note=f"lam {name}, cosine {score:.4f}")
-
-        choice = choose(kept, held_out, system.penalty, run, lams=lams, shares=shares, on_try=on_try)
-        if not recipe.confidence or rows.size < LEAST_HELD_OUT:
-            return choice, None
-        return choice, calibrate(kept, system.penalty, index, packed, words, held_out, choice, run)
+    system: System
+    kept: npt.NDArray[np.int64]  # the positions of the other words
+    hidden: npt.NDArray[np.int64]  # of the held-out words
+    given: FloatMatrix  # their given vectors
+    hidden_weights: Weights  # of their subwords that the other words have
+    index: SubwordIndex  # in which only these have vectors
+    kept_words: PackedStrings
 
 
-def without_heldout(system: System, kept: npt.NDArray[np.int64]) -> tuple[SubwordIndex, PackedStrings]:
-    """Return some of the words and their subwords: those that only other words have lose their vectors."""
+def split_words(system: System, run: Run) -> Split:
+    """Hold out a tenth of the words, at most 5,000."""
+    n_words = len(system.words)
+    hidden = held_out_rows(n_words, min(n_words // 10, MOST_HELD_OUT), run.seed)
+    kept = np.setdiff1d(np.arange(n_words), hidden)
     weights = system.weights
     seen = columns.count_rows(weights.indptr, weights.indices, weights.data, kept, weights.n_columns) > 0
     rows = system.index.rows
     index = system.index.with_rows(np.where((rows >= 0) & seen[rows], rows, np.int32(-1)))
-    return index, pack_strings([system.words[row] for row in kept])
-
-
-def calibrate(
-    kept: Words,
-    penalty: npt.NDArray[np.float64],
-    index: SubwordIndex,
-    packed: PackedStrings,
-    words: list[str],
-    held_out: Words,
-    choice: Choice,
-    run: Run,
-) -> Confidence:
-    """Fit a confidence to the cosines of held-out words, as a model of the other words composes them."""
-    dims = CALIBRATION_DIMS if len(kept.rows) <= MANY else FEWER_DIMS
-    directions = projection(held_out.targets.shape[1], dims, run.seed)
-    kept = kept._replace(targets=run.work.keep("calibration.targets", projected(kept.targets, directions)))
-    reliability = kept.reliabilities(choice.share)
-    ridge = Ridge(kept.weights, penalty, reliability, kept.some, run.work)
-    work = run.work.inner("calibration")
-    options: dict[str, Any] = {"pool": run.pool, "device": run.device, "work": work}
-    found = ridge.solve(kept.targets, choice.lam, **options).vectors
-    vectors = found if isinstance(found, np.ndarray) else found.joined(work)
-    evidence = subword_evidence(kept, vectors, choice.lam, penalty, reliability, run)
-    stored = SubwordVectors.of(vectors)
-    subwords = Subwords(index, run.preset, stored.lengths, packed)
-    features = subwords.features(subwords.read(words), stored, evidence)
-    composed = held_out.weights.composed(vectors)
-    return evidence.fitted(features, row_cosines(composed, projected(held_out.targets, directions)))
+    packed = pack_strings([system.words[row] for row in kept.tolist()])
+    subwords = Subwords(index, run.preset, None, packed)
+    hidden_weights = subwords.weights([system.words[row] for row in hidden.tolist()], run.threads)
+    return Split(system, kept, hidden, rows_of(system.targets, hidden), hidden_weights, index, packed)

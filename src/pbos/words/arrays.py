@@ -106,3 +106,8 @@ def principal_components(vectors: FloatMatrix, n: int) -> FloatMatrix:
     signs = np.sign(largest[np.abs(largest).argmax(axis=0), np.arange(n)])  # the sign of an eigenvector is arbitrary
     fixed: FloatMatrix = (largest * signs).astype(np.float32)
     return fixed
+
+
+def held_out_rows(n_rows: int, size: int, seed: int) -> npt.NDArray[np.int64]:
+    """Return the rows to hold out: `size` random ones, in ascending order."""
+    return np.sort(np.random.default_rng(seed).choice(n_rows, size, replace=False))

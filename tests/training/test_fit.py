@@ -4,11 +4,16 @@ import numpy as np
 import pytest
 from test_solve import dense_ridge, random_matrix, sparse, tight
 
+from pbos.training import fit
+from pbos.training.confidence import row_cosines
+from pbos.training.fit import choose, reliabilities
+from pbos.training.run import Run
 from pbos.training.solve import Ridge
-from pbos.training.tune import Words, choose, reliabilities, row_cosines, split
-from pbos.words.arrays import projection
+from pbos.training.system import Split, System
+from pbos.words.arrays import held_out_rows, projection
 
 LAMS = (3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003)
+SHARES = (None, *fit.SHARES)
 
 
 @pytest.fixture(autouse=True)
@@ -52,13 +57,14 @@ def test_words_that_all_count_the_same():
     assert reliabilities(np.full(4, 7.0), 0.1).tolist() == [1.0] * 4
 
 
-@pytest.mark.parametrize(("n_words", "n_hidden"), [(1, 0), (9, 0), (10, 1), (99, 9), (40_000, 4000), (80_000, 5000)])
-def test_a_tenth_is_held_out(n_words, n_hidden):
-    hidden = split(n_words, 3)
-    assert (hidden.size, hidden.sum()) == (n_words, n_hidden)
-    assert np.array_equal(hidden, split(n_words, 3))
+@pytest.mark.parametrize(("n_words", "n_hidden"), [(1, 0), (10, 1), (99, 9), (40_000, 4000)])
+def test_rows_that_are_held_out(n_words, n_hidden):
+    hidden = held_out_rows(n_words, n_hidden, 3)
+    assert len(set(hidden.tolist())) == n_hidden
+    assert (np.diff(hidden) > 0).all() and ((hidden >= 0) & (hidden < n_words)).all()
+    assert np.array_equal(hidden, held_out_rows(n_words, n_hidden, 3))
     if n_hidden > 1:
-        assert not np.array_equal(hidden, split(n_words, 4))
+        assert not np.array_equal(hidden, held_out_rows(n_words, n_hidden, 4))
 
 
 def test_directions_are_at_right_angles():
@@ -89,8 +95,18 @@ def made_words(seed=0, n_words=1500, dims=12, noise=0.3, tail=0.0):
     return matrix, targets.astype(np.float32), 1 / ranks
 
 
-def parts_of(matrix, targets, counts, hidden):
-    return tuple(Words(sparse(matrix[some]), targets[some], counts[some]) for some in (~hidden, hidden))
+def tenth(n_words, seed):
+    """Which words to hold out."""
+    hidden = np.zeros(n_words, np.bool_)
+    hidden[held_out_rows(n_words, n_words // 10, seed)] = True
+    return hidden
+
+
+def split_by(matrix, targets, counts, hidden, penalty=None):
+    penalty = np.ones(matrix.shape[1]) if penalty is None else penalty
+    system = System(None, [], sparse(matrix), penalty, None, targets, counts)
+    kept, rows = np.flatnonzero(~hidden), np.flatnonzero(hidden)
+    return Split(system, kept, rows, targets[hidden], sparse(matrix[hidden]), None, None)
 
 
 def cosines_by_hand(matrix, targets, counts, hidden, penalty, lam, share, seed=0):
@@ -126,11 +142,11 @@ def test_the_choice_is_that_of_brute_force(tail, shuffled, weighs, dims):
     if shuffled:
         counts = np.random.default_rng(5).permutation(counts)
     penalty = np.random.default_rng(1).uniform(0.5, 4, matrix.shape[1])
-    hidden = split(len(matrix), 2)
+    hidden = tenth(len(matrix), 2)
     shares = (None, 1 / 3, 1 / 10, 1 / 30)
-    tried = {}
-    kept, held_out = parts_of(matrix, targets, counts, hidden)
-    choice = choose(kept, held_out, penalty, lams=LAMS, shares=shares, on_try=tried.__setitem__)
+    tried = []
+    split = split_by(matrix, targets, counts, hidden, penalty)
+    choice = choose(split, LAMS, shares, Run(), lambda steps, note: tried.append(note))
 
     cosines = {
         (lam, share): cosines_by_hand(matrix, targets, counts, hidden, penalty, lam, share)
@@ -138,8 +154,8 @@ def test_the_choice_is_that_of_brute_force(tail, shuffled, weighs, dims):
         for share in shares
     }
     names = {f"{lam:g}" if share is None else f"{lam:g}, {share:.2g}": (lam, share) for lam, share in cosines}
-    assert choice.scores == tried
-    assert choice.scores == pytest.approx({name: cosines[names[name]][0].mean() for name in tried}, abs=2e-4)
+    assert tried == [f"lam {name}, cosine {score:.4f}" for name, score in choice.scores.items()]
+    assert choice.scores == pytest.approx({name: cosines[names[name]][0].mean() for name in choice.scores}, abs=2e-4)
 
     def gain(new, old, by, parts):
         gained = cosines[new][by] - cosines[old][by]
@@ -173,35 +189,36 @@ def test_the_choice_is_that_of_brute_force(tail, shuffled, weighs, dims):
 def test_the_best_lam_may_be_at_an_end(lams, expected):
     """The best is about 10 here."""
     matrix, targets, counts = made_words(noise=2.0)
-    choice = choose(*parts_of(matrix, targets, counts, split(len(matrix), 0)), lams=lams, shares=(None,))
+    choice = choose(split_by(matrix, targets, counts, tenth(len(matrix), 0)), lams, (None,), Run())
     assert choice.lam == expected
 
 
 def test_what_is_fixed_is_kept():
     matrix, targets, counts = made_words(tail=6.0)
-    words = parts_of(matrix, targets, counts, split(len(matrix), 0))
-    assert choose(*words, lams=(0.5,), shares=(None, 0.1)).lam == 0.5
-    assert choose(*words, lams=LAMS, shares=(0.02,)).share == 0.02
-    assert choose(*words, lams=(0.5,), shares=(0.02,)) == (0.5, 0.02, {})
+    split = split_by(matrix, targets, counts, tenth(len(matrix), 0))
+    assert choose(split, (0.5,), (None, 0.1), Run()).lam == 0.5
+    assert choose(split, LAMS, (0.02,), Run()).share == 0.02
+    assert choose(split, (0.5,), (0.02,), Run()) == (0.5, 0.02, {})
 
 
 def test_without_counts_no_share_is_better():
     matrix, targets, _ = made_words(tail=6.0)
-    choice = choose(*parts_of(matrix, targets, np.zeros(len(matrix)), split(len(matrix), 0)), lams=LAMS)
-    assert choice.share is None
+    split = split_by(matrix, targets, np.zeros(len(matrix)), tenth(len(matrix), 0))
+    assert choose(split, LAMS, SHARES, Run()).share is None
 
 
 def test_one_held_out_word_does_not_decide_about_the_others():
     matrix, targets, counts = made_words(n_words=40, tail=6.0)
     for word in range(10):
         hidden = np.arange(40) == word
-        assert choose(*parts_of(matrix, targets, counts, hidden), lams=LAMS).share is None
+        assert choose(split_by(matrix, targets, counts, hidden), LAMS, SHARES, Run()).share is None
 
 
 def test_nothing_to_compare_with():
     matrix, targets, counts = made_words(n_words=9)
-    assert choose(*parts_of(matrix, targets, counts, split(9, 0))) == (0.003, None, {})
-    nothing = Words(sparse(np.zeros((4, 2))), np.zeros((4, 3), np.float32), np.ones(4))
-    choice = choose(nothing, nothing)  # words without weights, vectors of zeros
+    split = split_by(matrix, targets, counts, tenth(9, 0))
+    assert choose(split, fit.LAMS, SHARES, Run()) == (0.003, None, {})
+    nothing = split_by(np.zeros((8, 2)), np.zeros((8, 3), np.float32), np.ones(8), np.arange(8) < 4)
+    choice = choose(nothing, fit.LAMS, SHARES, Run())  # words without weights, vectors of zeros
     assert (choice.lam, choice.share) == (0.1, None)  # all are as good, and the largest is the fastest
     assert set(choice.scores.values()) == {0.0}
