@@ -92,24 +92,18 @@ def described(model: Model, words: list[str], confidence: list[float | None]) ->
 def about_subword(model: Model, subword: str, n: int) -> dict[str, Any]:
     """Return which training words contain a subword, and which are nearest to its vector."""
     (subword,) = normalize([subword], model.spelling.normalization)
-    sharing = words_with(model, subword)
+    letters = max(re.split(f"[{''.join(BOUNDARIES)}]", subword), key=len)  # what all these words contain
+    words = [word for word in model.words if letters in word]
+    if not subword.isalnum():  # it may contain marks
+        words = [word for word, marked in zip(words, mark(words, model.spelling), strict=True) if subword in marked]
     vector = vectors_of(model, [subword])[0]
     return {
         "subword": subword,
         "has_vector": bool(vector.any()),
-        "n_words": len(sharing),
-        "words": sharing[:n],
+        "n_words": len(words),
+        "words": words[:n],
         "neighbors": as_neighbors(model.neighbors(vector, n)),
     }
-
-
-def words_with(model: Model, subword: str) -> list[str]:
-    """Return the training words that contain a subword, with its marks."""
-    letters = max(re.split(f"[{''.join(BOUNDARIES)}]", subword), key=len)  # what all these words contain
-    words = [word for word in model.words if letters in word]
-    if subword.isalnum():  # it contains no marks
-        return words
-    return [word for word, marked in zip(words, mark(words, model.spelling), strict=True) if subword in marked]
 
 
 def vectors_of(model: Model, subwords: list[str]) -> FloatMatrix:
@@ -162,7 +156,7 @@ def placed(model: Model, words: list[str]) -> dict[str, Any]:
 def words_to_try(model: Model) -> tuple[list[str], list[str]]:
     """Return words that the model does not have, to explain, and training words for the map.
 
-    The former are training words with the last two letters swapped; the latter are some words, each with those nearest to it.
+    The former are training words with their last two letters swapped; the latter some words and those nearest to each.
     """
     words = [word for word in model.words[min(COMMON, len(model) // 4) :] if word.isidentifier()]  # letters
     words = spread(sorted(words, key=len)[len(words) // 2 :], 500)

@@ -42,16 +42,7 @@ BLOCK = 256  # words worked on at a time
 THREADS = max(4, os.cpu_count() or 1)  # requests that run at a time; the others wait
 STATIC = Path(__file__).parent / "static"
 REFUSALS: dict[int | str, dict[str, Any]] = {
-    status: {"model": schemas.Error, "description": description}
-    for status, description in [
-        (400, "The body cannot be read as JSON."),
-        (401, "The token is missing."),
-        (408, "The body took too long to arrive."),
-        (413, "The request asks for too much."),
-        (421, "The server does not answer for this Host."),
-        (422, "The request is not valid."),
-        (429, "The server has too much to do."),
-    ]
+    status: {"model": schemas.Error} for status in (400, 401, 408, 413, 421, 422, 429)
 }
 JSON, RAW, NPY = "application/json", "application/octet-stream", "application/x-npy"
 EXAMPLES = ["unfriendliest", "covfefe", "penpineapplepie", "naïvety", "state-of-the-art"]  # for the English model
@@ -226,11 +217,10 @@ def make_app(
     @cache
     def about_model() -> schemas.About:
         """Describe the model and the limits of the server."""
-        config = model.config()  # without its `info`, which may name local files
         examples, map_examples = (EXAMPLES, MAP_EXAMPLES) if english else answers.words_to_try(model)
         return schemas.About(
+            **model.config(),  # only fields of About: `info` may name local files
             name=name or ("English" if english else "your model"),
-            **{key: config[key] for key in ("dims", "words", "subwords", "vectors", "dtype", "confidence")},
             normalization=model.spelling.normalization,
             boundaries=model.spelling.boundaries,
             examples=examples,
@@ -268,16 +258,9 @@ def make_app(
     )
     for router in (vectors, spelling, server):
         app.include_router(router)
+    app.add_api_route("/", lambda: FileResponse(STATIC / "index.html"), include_in_schema=False)
+    app.add_api_route("/docs", lambda: FileResponse(STATIC / "docs.html"), include_in_schema=False)
     app.mount("/static", StaticFiles(directory=STATIC), "static")
-
-    @app.get("/", include_in_schema=False)
-    def page() -> Response:
-        return FileResponse(STATIC / "index.html")
-
-    @app.get("/docs", include_in_schema=False)
-    def docs() -> Response:
-        return FileResponse(STATIC / "docs.html")
-
     app.add_middleware(RequestGuard, load=load_now, hosts=hosts, token=token)
     return app
 
@@ -382,13 +365,12 @@ def as_vectors(vectors: FloatMatrix, accept: str) -> Response:
     if kind == JSON:
         head = b'{"shape":[%d,%d],"vectors":[' % vectors.shape
         return as_results(vectors, lambda rows: short_digits(rows).tolist(), head)
-    content = vectors.astype("<f4", copy=False).tobytes()
-    if kind == NPY:
-        file = io.BytesIO()
-        np.save(file, vectors)
-        content = file.getvalue()
     headers = {"X-Shape": ",".join(map(str, vectors.shape)), "X-Dtype": "float32"}
-    return Response(content, media_type=kind, headers=headers)
+    if kind == RAW:
+        return Response(vectors.astype("<f4", copy=False).tobytes(), media_type=RAW, headers=headers)
+    file = io.BytesIO()
+    np.save(file, vectors)
+    return Response(file.getvalue(), media_type=NPY, headers=headers)
 
 
 def short_digits(vectors: FloatMatrix) -> npt.NDArray[np.float64]:

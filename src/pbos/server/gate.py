@@ -126,17 +126,16 @@ class RequestGuard:
 
     async def read(self, request: Request, answer: Answer) -> bytes:
         """Read the body of a request within limits of its length and time."""
-        most, seconds, headers = self.limits.body_bytes, self.limits.body_seconds, request.headers
-        if "content-length" not in headers and "transfer-encoding" not in headers:
-            return b""
-        if "content-length" in headers and "transfer-encoding" in headers:  # proxies disagree on where the body ends
+        most, seconds, body = self.limits.body_bytes, self.limits.body_seconds, bytearray()
+        ends = {"content-length", "transfer-encoding"} & set(request.headers)
+        if len(ends) == 2:  # proxies disagree on where the body ends
             sentence = "the request has both Content-Length and Transfer-Encoding; send one of them"
             raise HTTPException(400, sentence, {"connection": "close"})
+        if not ends:
+            return b""
         too_long = HTTPException(413, f"the body is longer than {most:,} bytes; send fewer words at a time")
-        if int(headers.get("content-length", 0)) > most:
+        if int(request.headers.get("content-length", 0)) > most:
             raise too_long
-
-        body = bytearray()
         try:
             with fail_after(seconds):
                 async for piece in request.stream():
@@ -161,9 +160,8 @@ class RequestGuard:
                 return
             ipaddress.ip_address(name)  # an address needs no DNS
             return
-        raise HTTPException(
-            421, "the server does not answer for this Host; start it with --allow-host NAME if it should"
-        )
+        sentence = "the server does not answer for this Host; start it with --allow-host NAME if it should"
+        raise HTTPException(421, sentence)
 
     def check_token(self, authorization: str) -> None:
         """Refuse requests without the token, if there is one."""
