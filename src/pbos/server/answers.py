@@ -1,35 +1,63 @@
-"""What the page asks besides the methods of a model: about a subword, about two words, about a list of words."""
+"""What the API answers about words, as plain data."""
 
 from __future__ import annotations
 
 import re
+from itertools import compress
 from typing import Any
 
 import numpy as np
 
 from pbos.model import Model, Neighbors
-from pbos.server.gate import stop_if_abandoned
 from pbos.settings import Spelling
 from pbos.words.arrays import FloatMatrix, cosines, row_lengths, unit_rows
 from pbos.words.text import BOUNDARIES, encode, mark, normalize
 
-SCANNED = 1 << 15  # words searched for a subword at a time
+COMMON = 1000  # training words that are not shown as examples: most tables start with words such as "the"
 
 
-def composed(model: Model, words: list[str]) -> tuple[FloatMatrix, list[float | None]]:
+def embedded(model: Model, words: list[str]) -> tuple[FloatMatrix, list[float | None]]:
     """Return the vectors of words and their confidence, None for each if the model has none."""
     vectors, confidence = model._embed_with_confidence(words)
     return vectors, [None] * len(words) if confidence is None else confidence.tolist()
 
 
-def neighbors_of(model: Model, asked: list[tuple[str, int]]) -> list[dict[str, Any]]:
-    """Return the neighbors of words, and how many are asked for, with the confidence of the words."""
+def segmented(model: Model, words: list[str], n: int) -> list[dict[str, Any]]:
+    """Return the n most probable segmentations of each word."""
+    return [
+        {"word": word, "segmentations": [cut._asdict() for cut in cuts]}
+        for word, cuts in zip(words, model.segment(words, n), strict=True)
+    ]
+
+
+def weighted(model: Model, words: list[str]) -> list[dict[str, Any]]:
+    """Return the weights of the subwords of each word."""
+    return [
+        {"word": word, "weights": [{"subword": subword, "weight": weight} for subword, weight in weights]}
+        for word, weights in zip(words, model.weights(words), strict=True)
+    ]
+
+
+def trusted(model: Model, words: list[str]) -> list[dict[str, Any]]:
+    """Return the confidence of each word; an error if the model has none."""
+    confidence = model.confidence(words).tolist()
+    return [{"word": word, "confidence": value} for word, value in zip(words, confidence, strict=True)]
+
+
+def similar(model: Model, pairs: list[tuple[str, str]]) -> list[dict[str, Any]]:
+    """Return the cosine of each pair of words."""
+    found = model.similarity([first for first, _ in pairs], [second for _, second in pairs]).tolist()
+    return [{"words": pair, "cosine": cosine} for pair, cosine in zip(pairs, found, strict=True)]
+
+
+def with_neighbors(model: Model, asked: list[tuple[str, int]]) -> list[dict[str, Any]]:
+    """Return the neighbors of words, as many as are asked for with each, and the confidence of the words."""
     words = [word for word, _ in asked]
-    vectors, confidence = composed(model, words)
+    vectors, confidence = embedded(model, words)
     found = model._neighbors_of_vectors(words, vectors, max(n for _, n in asked))
     return [
-        {"word": word, "confidence": sure, "neighbors": as_neighbors(near[:n])}
-        for (word, n), near, sure in zip(asked, found, confidence, strict=True)
+        {"word": word, "confidence": value, "neighbors": as_neighbors(near[:n])}
+        for (word, n), near, value in zip(asked, found, confidence, strict=True)
     ]
 
 
@@ -38,31 +66,44 @@ def as_neighbors(found: Neighbors) -> list[dict[str, Any]]:
     return [{"word": word, "cosine": cosine} for word, cosine in found]
 
 
+def table_rows(model: Model, words: list[str], n: int) -> list[dict[str, Any]]:
+    """Return a row of a table for each word, with its n nearest words."""
+    vectors, confidence = embedded(model, words)
+    near = model._neighbors_of_vectors(words, vectors, n)
+    rows = zip(described(model, words, confidence), near, strict=True)
+    return [{**row, "neighbors": as_neighbors(found)} for row, found in rows]
+
+
+def described(model: Model, words: list[str], confidence: list[float | None]) -> list[dict[str, Any]]:
+    """Return how each word is read and cut, and how far to trust its vector."""
+    return [
+        {
+            "word": word,
+            "read_as": lattice.word,
+            "known": lattice.word in model.subwords.word_rows,
+            "confidence": value,
+            "coverage": lattice.coverage(),
+            "pieces": lattice.best(1)[0].pieces,
+        }
+        for word, lattice, value in zip(words, model.lattice(words), confidence, strict=True)
+    ]
+
+
 def about_subword(model: Model, subword: str, n: int) -> dict[str, Any]:
     """Return which training words contain a subword, and which are nearest to its vector."""
     (subword,) = normalize([subword], model.spelling.normalization)
-    sharing = words_with(model, subword)
+    letters = max(re.split(f"[{''.join(BOUNDARIES)}]", subword), key=len)  # what all these words contain
+    words = [word for word in model.words if letters in word]
+    if not subword.isalnum():  # it may contain marks
+        words = [word for word, marked in zip(words, mark(words, model.spelling), strict=True) if subword in marked]
     vector = vectors_of(model, [subword])[0]
     return {
         "subword": subword,
         "has_vector": bool(vector.any()),
-        "n_words": len(sharing),
-        "words": sharing[:n],
+        "n_words": len(words),
+        "words": words[:n],
         "neighbors": as_neighbors(model.neighbors(vector, n)),
     }
-
-
-def words_with(model: Model, subword: str) -> list[str]:
-    """Return the training words that contain a subword, with its marks."""
-    letters = max(re.split(f"[{''.join(BOUNDARIES)}]", subword), key=len)  # what all these words contain
-    found: list[str] = []
-    for first in range(0, len(model), SCANNED):
-        stop_if_abandoned()
-        some = [word for word in model.words[first : first + SCANNED] if letters in word]
-        if not subword.isalnum():  # it may contain marks
-            some = [word for word, marked in zip(some, mark(some, model.spelling), strict=True) if subword in marked]
-        found += some
-    return found
 
 
 def vectors_of(model: Model, subwords: list[str]) -> FloatMatrix:
@@ -73,21 +114,21 @@ def vectors_of(model: Model, subwords: list[str]) -> FloatMatrix:
     return vectors
 
 
-def compared(model: Model, words: tuple[str, str]) -> dict[str, Any]:
+def compared(model: Model, words: list[str]) -> dict[str, Any]:
     """Return the cosine of two words and what each of their subwords contributes to it.
 
     With u and v the vectors of the words, scaled to length 1, a subword's part of u contributes its product with v, and
     its part of v the product with u. Each of these adds up to the cosine; the contribution is the mean of both.
     """
-    vectors, confidence = composed(model, list(words))
+    vectors, confidence = embedded(model, words)
     units, lengths = unit_rows(vectors), np.maximum(row_lengths(vectors), np.finfo(np.float32).tiny)
     weights = [dict(model.weights(word)) for word in words]
     subwords = list(dict.fromkeys([*weights[0], *weights[1]]))
-    table = np.array([[some.get(subword, 0.0) for some in weights] for subword in subwords]).reshape(-1, 2)
+    table = np.array([[one.get(subword, 0.0) for one in weights] for subword in subwords]).reshape(-1, 2)
     parts = (table / lengths * (vectors_of(model, subwords) @ units[::-1].T)).mean(axis=1)
     order = np.argsort(-parts, kind="stable").tolist()
     return {
-        "words": described(model, list(words), confidence),
+        "words": described(model, words, confidence),
         "cosine": float(cosines(vectors[:1], vectors[1:])[0]),
         "subwords": [
             {"subword": subwords[at], "weights": table[at].tolist(), "contribution": float(parts[at])} for at in order
@@ -95,24 +136,36 @@ def compared(model: Model, words: tuple[str, str]) -> dict[str, Any]:
     }
 
 
-def described(model: Model, words: list[str], confidence: list[float | None]) -> list[dict[str, Any]]:
-    """Return how each word is read and cut, and how far to trust its vector."""
-    return [
-        {
-            "word": word,
-            "read_as": lattice.word,
-            "known": lattice.word in model.subwords.word_rows,
-            "confidence": sure,
-            "coverage": lattice.coverage(),
-            "pieces": lattice.best(1)[0].pieces,
-        }
-        for word, lattice, sure in zip(words, model.lattice(words), confidence, strict=True)
-    ]
+def placed(model: Model, words: list[str]) -> dict[str, Any]:
+    """Return distinct words on the plane of the first two principal components of their unit vectors."""
+    units = unit_rows(model.embed(words))
+    known = [bool(unit.any()) for unit in units]
+    centered = units[known] - units[known].sum(axis=0) / max(1, sum(known))
+    u, s, _ = np.linalg.svd(centered, full_matrices=False)
+    positions = np.pad(u * s, ((0, 0), (0, 2)))[:, :2].tolist()  # also for fewer than two words or dimensions
+    total = float(np.square(s).sum())
+    return {
+        "points": [
+            {"word": word, "x": x, "y": y} for word, (x, y) in zip(compress(words, known), positions, strict=True)
+        ],
+        "without_vector": [word for word, has_vector in zip(words, known, strict=True) if not has_vector],
+        "spread": float(np.square(s[:2]).sum()) / total if total > 0 else 1.0,
+    }
 
 
-def table_rows(model: Model, words: list[str], n: int) -> list[dict[str, Any]]:
-    """Return a row of a table for each word, with its n nearest words."""
-    vectors, confidence = composed(model, words)
-    near = model._neighbors_of_vectors(words, vectors, n)
-    rows = zip(described(model, words, confidence), near, strict=True)
-    return [{**row, "neighbors": as_neighbors(found)} for row, found in rows]
+def words_to_try(model: Model) -> tuple[list[str], list[str]]:
+    """Return words that the model does not have, to explain, and training words for the map.
+
+    The former are training words with their last two letters swapped; the latter some words and those nearest to each.
+    """
+    words = [word for word in model.words[min(COMMON, len(model) // 4) :] if word.isidentifier()]  # letters
+    words = spread(sorted(words, key=len)[len(words) // 2 :], 500)
+    swapped = [word[:-2] + word[-1] + word[-2] for word in words if len(word) > 1]
+    starts = spread(words, 6)
+    near = [word for found in model.neighbors(starts, 3) for word, _ in found]
+    return spread([word for word in swapped if word not in model], 5), list(dict.fromkeys([*starts, *near]))
+
+
+def spread(words: list[str], n: int) -> list[str]:
+    """Return n of the words, at equal distances; all if there are fewer."""
+    return words[:: max(1, len(words) // n)][:n]

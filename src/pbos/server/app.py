@@ -7,7 +7,6 @@ inside of `make_app`: so this module does not postpone them with `from __future_
 """
 
 import asyncio
-import gc
 import io
 import json
 import os
@@ -20,7 +19,7 @@ from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
-from anyio import to_thread
+from anyio import from_thread, to_thread
 from fastapi import APIRouter, FastAPI, Header, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse
@@ -33,30 +32,18 @@ from starlette.exceptions import HTTPException
 from pbos import __version__
 from pbos.errors import InputError
 from pbos.model import Model, load
-from pbos.server import schemas
-from pbos.server.answers import about_subword, compared, composed, neighbors_of, table_rows, vectors_of
-from pbos.server.examples import words_to_try
-from pbos.server.gate import WEIGHT, Load, RequestGuard, error_response, stop_if_abandoned
+from pbos.server import answers, schemas
+from pbos.server.gate import WEIGHT, Load, RequestGuard, error_response
 from pbos.server.schemas import Limits
-from pbos.words.arrays import FloatMatrix, unit_rows
+from pbos.words.arrays import FloatMatrix
 from pbos.words.search import QUERIES
-from pbos.words.subwords import Segmentation
 
 DEFAULT_LIMITS = Limits()
 BLOCK = 256  # words worked on at a time
 THREADS = max(4, os.cpu_count() or 1)  # requests that run at a time; the others wait
 STATIC = Path(__file__).parent / "static"
 REFUSALS: dict[int | str, dict[str, Any]] = {
-    status: {"model": schemas.Error, "description": description}
-    for status, description in [
-        (400, "The body cannot be read as JSON."),
-        (401, "The token is missing."),
-        (408, "The body took too long to arrive."),
-        (413, "The request asks for too much."),
-        (421, "The server does not answer for this Host."),
-        (422, "The request is not valid."),
-        (429, "The server has too much to do."),
-    ]
+    status: {"model": schemas.Error} for status in (400, 401, 408, 413, 421, 422, 429)
 }
 JSON, RAW, NPY = "application/json", "application/octet-stream", "application/x-npy"
 EXAMPLES = ["unfriendliest", "covfefe", "penpineapplepie", "naïvety", "state-of-the-art"]  # for the English model
@@ -118,7 +105,7 @@ def make_app(
 
     binary = {"schema": {"type": "string", "format": "binary"}}
     load_now = Load(limits)
-    nearest = Batches(partial(neighbors_of, model))
+    nearest = Batches(partial(answers.with_neighbors, model))
 
     def within_cost(words: list[str], n: int = 1) -> list[str]:
         """Return words, or refuse them if they take too long together."""
@@ -138,7 +125,7 @@ def make_app(
     @vectors.get("/embed", response_model=schemas.WordVector)
     def embed_word(word: Word) -> Response:
         """Return the vector of a word; zeros if none of its subwords has a vector."""
-        vectors, confidence = composed(model, [word])
+        vectors, confidence = answers.embedded(model, [word])
         return as_json({"word": word, "confidence": confidence[0], "vector": short_digits(vectors[0]).tolist()})
 
     @vectors.post("/embed", response_model=schemas.Vectors, responses={200: {"content": {RAW: binary, NPY: binary}}})
@@ -149,8 +136,8 @@ def make_app(
         as `2,160`) and `X-Dtype`; `Accept: application/x-npy` returns a file for `numpy.load`.
         """
         vectors = np.empty((len(within_cost(body.words)), model.dims), np.float32)
-        for some in blocks(len(vectors)):
-            model.embed(body.words[some], out=vectors[some])
+        for rows in blocks(len(vectors)):
+            model.embed(body.words[rows], out=vectors[rows])
         return as_vectors(vectors, accept)
 
     @vectors.get("/neighbors", response_model=schemas.WordWithNeighbors)
@@ -158,70 +145,53 @@ def make_app(
         """Return the training words nearest to a word, by cosine; an empty list if the word has no vector."""
         return as_json(await nearest.ask((word, n)))
 
-    @vectors.post("/confidence", response_model=schemas.Results[schemas.Confidence])
-    def confidences(body: Words) -> Response:
+    @vectors.post("/confidence", response_model=schemas.Results[schemas.WordWithConfidence])
+    def confidence(body: Words) -> Response:
         """Return how far to trust the vectors of many words; an error if the model has no confidence."""
-
-        def trusts(some: list[str]) -> Iterator[Any]:
-            for word, trust in zip(some, model.confidence(some).tolist(), strict=True):
-                yield {"word": word, "confidence": trust}
-
-        return as_results(within_cost(body.words), trusts)
+        return as_results(within_cost(body.words), partial(answers.trusted, model))
 
     @vectors.get("/similarity", response_model=schemas.Similarity)
     def similarity(first: Word, second: Word) -> Response:
         """Return the cosine of two words; 0 if one has no vector."""
-        return as_json({"words": [first, second], "cosine": model.similarity(first, second)})
+        return as_json(answers.similar(model, [(first, second)])[0])
 
     @vectors.post("/similarity", response_model=schemas.Results[schemas.Similarity])
-    def similarities(body: Pairs) -> Response:
+    def similarity_batch(body: Pairs) -> Response:
         """Return the cosines of many pairs of words."""
         within_cost([word for pair in body.pairs for word in pair])
-
-        def cosines(some: list[tuple[str, str]]) -> Iterator[Any]:
-            found = model.similarity([first for first, _ in some], [second for _, second in some]).tolist()
-            return ({"words": pair, "cosine": cosine} for pair, cosine in zip(some, found, strict=True))
-
-        return as_results(body.pairs, cosines)
+        return as_results(body.pairs, partial(answers.similar, model))
 
     @vectors.post("/map", response_model=schemas.Map)
     def map_words(body: MapWords) -> Response:
         """Place words on the plane of the first two principal components of their unit vectors."""
-        words = np.array(list(dict.fromkeys(within_cost(body.words))), object)
-        units = unit_rows(model.embed(words))
-        known = units.any(axis=1)
-        positions, spread = project(units[known])
-        points = [{"word": word, "x": x, "y": y} for word, (x, y) in zip(words[known], positions.tolist(), strict=True)]
-        return as_json({"points": points, "without_vector": words[~known].tolist(), "spread": spread})
+        return as_json(answers.placed(model, list(dict.fromkeys(within_cost(body.words)))))
 
     @vectors.post("/table", response_model=schemas.Results[schemas.Row])
     def table(body: TableWords) -> Response:
         """Return what there is to know about each of many words: how far to trust it, and its nearest words."""
-        words = within_cost(body.words, body.n)
-        return as_results(words, lambda some: table_rows(model, some, body.n))
+        return as_results(within_cost(body.words, body.n), partial(answers.table_rows, model, n=body.n))
 
     # -- spelling ------------------------------------------------------------------------------------------------------
 
     @spelling.get("/segment", response_model=schemas.SegmentedWord)
     def segment_word(word: Word, n: Count = 1) -> Response:
         """Return the n most probable segmentations of a word, best first."""
-        return as_json(segmented(word, model.segment(word, n)))
+        return as_json(answers.segmented(model, [word], n)[0])
 
     @spelling.post("/segment", response_model=schemas.Results[schemas.SegmentedWord])
-    def segment_words(body: WordsToSegment) -> Response:
+    def segment_batch(body: WordsToSegment) -> Response:
         """Return the n most probable segmentations of many words."""
-        words = within_cost(body.words, body.n)
-        return as_results(words, lambda some: map(segmented, some, model.segment(some, body.n)))
+        return as_results(within_cost(body.words, body.n), partial(answers.segmented, model, n=body.n))
 
     @spelling.get("/weights", response_model=schemas.WeightedWord)
     def weigh_word(word: Word) -> Response:
         """Return the weights of a word's subwords, largest first."""
-        return as_json(weighted(word, model.weights(word)))
+        return as_json(answers.weighted(model, [word])[0])
 
     @spelling.post("/weights", response_model=schemas.Results[schemas.WeightedWord])
-    def weigh_words(body: Words) -> Response:
+    def weigh_batch(body: Words) -> Response:
         """Return the weights of the subwords of many words."""
-        return as_results(within_cost(body.words), lambda some: map(weighted, some, model.weights(some)))
+        return as_results(within_cost(body.words), partial(answers.weighted, model))
 
     @spelling.get("/explain", response_model=schemas.ExplainedWord)
     def explain(word: Word, n: Count = 5, neighbors: Count = 10) -> Response:
@@ -235,12 +205,12 @@ def make_app(
 
         With boundaries, `<un` is a subword at the start of words, `est>` at their end.
         """
-        return as_json(about_subword(model, subword, n))
+        return as_json(answers.about_subword(model, subword, n))
 
     @spelling.get("/compare", response_model=schemas.Comparison)
     def compare(first: Word, second: Word) -> Response:
         """Compare two words: the cosine of their vectors, and what each of their subwords contributes to it."""
-        return as_json(compared(model, (first, second)))
+        return as_json(answers.compared(model, [first, second]))
 
     # -- the server ----------------------------------------------------------------------------------------------------
 
@@ -248,11 +218,10 @@ def make_app(
     @cache
     def about_model() -> schemas.About:
         """Describe the model and the limits of the server."""
-        config = model.config()  # without its `info`, which may name local files
-        examples, map_examples = (EXAMPLES, MAP_EXAMPLES) if english else words_to_try(model)
+        examples, map_examples = (EXAMPLES, MAP_EXAMPLES) if english else answers.words_to_try(model)
         return schemas.About(
+            **model.config(),  # only fields of About: `info` may name local files
             name=name or ("English" if english else "your model"),
-            **{key: config[key] for key in ("dims", "words", "subwords", "vectors", "dtype", "confidence")},
             normalization=model.spelling.normalization,
             boundaries=model.spelling.boundaries,
             examples=examples,
@@ -290,16 +259,9 @@ def make_app(
     )
     for router in (vectors, spelling, server):
         app.include_router(router)
+    app.add_api_route("/", lambda: FileResponse(STATIC / "index.html"), include_in_schema=False)
+    app.add_api_route("/docs", lambda: FileResponse(STATIC / "docs.html"), include_in_schema=False)
     app.mount("/static", StaticFiles(directory=STATIC), "static")
-
-    @app.get("/", include_in_schema=False)
-    def page() -> Response:
-        return FileResponse(STATIC / "index.html")
-
-    @app.get("/docs", include_in_schema=False)
-    def docs() -> Response:
-        return FileResponse(STATIC / "docs.html")
-
     app.add_middleware(RequestGuard, load=load_now, hosts=hosts, token=token)
     return app
 
@@ -317,18 +279,7 @@ class Posted(Request):
     async def json(self) -> Any:
         """Return what the body contains."""
         body = await self.body()
-        return await to_thread.run_sync(parsed, body) if len(body) > WEIGHT else parsed(body)
-
-
-def parsed(body: bytes) -> Any:
-    """Return the content of JSON; without garbage collection, which would look through all of it again and again."""
-    on = gc.isenabled()
-    gc.disable()
-    try:
-        return json.loads(body)
-    finally:
-        if on:
-            gc.enable()
+        return await to_thread.run_sync(json.loads, body) if len(body) > WEIGHT else json.loads(body)
 
 
 class Route(APIRoute):
@@ -381,45 +332,19 @@ class Batches:
 def warm_up(model: Model) -> None:
     """Use all features of a model once, so that kernels are compiled and lazy parts are ready."""
     word = next(iter(model), "a")
-    explanation = model.explain(word)
-    explanation.to_dict()
-    explanation.svg()
+    model.explain(word).svg()
     model.segment([word])
     model.similarity(word, word)
-    vectors_of(model, [word])
-
-
-def project(vectors: FloatMatrix) -> tuple[FloatMatrix, float]:
-    """Return the first two principal components of vectors, (n, 2), and the share of their variance that these show.
-
-    >>> positions, spread = project(np.array([[0, 0, 1], [0, 4, 1], [0, 2, 2], [0, 2, 0]], np.float32))
-    >>> np.abs(positions[:, 0]).round(3).tolist(), spread
-    ([2.0, 2.0, 0.0, 0.0], 1.0)
-    """
-    centered = vectors - vectors.sum(axis=0) / max(1, len(vectors))
-    u, s, _ = np.linalg.svd(centered, full_matrices=False)
-    positions = np.pad(u * s, ((0, 0), (0, 2)))[:, :2]  # also for fewer than two words or dimensions
-    total = float(np.square(s).sum())
-    return positions, float(np.square(s[:2]).sum()) / total if total > 0 else 1.0
+    answers.vectors_of(model, [word])
 
 
 # -- responses ---------------------------------------------------------------------------------------------------------
 
 
-def segmented(word: str, segmentations: list[Segmentation]) -> dict[str, Any]:
-    """Return a word and its segmentations as plain data."""
-    return {"word": word, "segmentations": [one._asdict() for one in segmentations]}
-
-
-def weighted(word: str, weights: list[tuple[str, float]]) -> dict[str, Any]:
-    """Return a word and its weights as plain data."""
-    return {"word": word, "weights": [{"subword": subword, "weight": weight} for subword, weight in weights]}
-
-
 def blocks(n_items: int) -> Iterator[slice]:
-    """Yield slices of items, until the request is abandoned."""
+    """Yield slices of items, until the request is cancelled; in a thread."""
     for first in range(0, n_items, BLOCK):
-        stop_if_abandoned()
+        from_thread.check_cancelled()
         yield slice(first, first + BLOCK)
 
 
@@ -428,9 +353,9 @@ def as_json(value: Any) -> Response:
     return Response(to_json(value), media_type=JSON)
 
 
-def as_results(items: Any, results_of: Callable[[Any], Iterable[Any]], head: bytes = b'{"results":[') -> Response:
+def as_results(items: Any, results_of: Callable[[Any], list[Any]], head: bytes = b'{"results":[') -> Response:
     """Return the results for many items as JSON: an object that starts with `head`, the results, and its end."""
-    written = [to_json(list(results_of(items[some])))[1:-1] for some in blocks(len(items))]
+    written = [to_json(results_of(items[rows]))[1:-1] for rows in blocks(len(items))]
     return Response(head + b",\n".join(written) + b"]}", media_type=JSON)
 
 
@@ -439,17 +364,14 @@ def as_vectors(vectors: FloatMatrix, accept: str) -> Response:
     wanted = [kind.split(";")[0].strip().lower() for kind in accept.split(",")]
     kind = next((kind for kind in wanted if kind in (RAW, NPY, JSON)), JSON)
     if kind == JSON:
-        return as_results(
-            vectors, lambda some: short_digits(some).tolist(), b'{"shape":[%d,%d],"vectors":[' % vectors.shape
-        )
-    vectors = vectors.astype("<f4", copy=False)
-    file = io.BytesIO()
-    if kind == NPY:
-        np.save(file, vectors)
-    else:
-        file.write(vectors.tobytes())
+        head = b'{"shape":[%d,%d],"vectors":[' % vectors.shape
+        return as_results(vectors, lambda rows: short_digits(rows).tolist(), head)
     headers = {"X-Shape": ",".join(map(str, vectors.shape)), "X-Dtype": "float32"}
-    return Response(file.getvalue(), media_type=kind, headers=headers)
+    if kind == RAW:
+        return Response(vectors.astype("<f4", copy=False).tobytes(), media_type=RAW, headers=headers)
+    file = io.BytesIO()
+    np.save(file, vectors)
+    return Response(file.getvalue(), media_type=NPY, headers=headers)
 
 
 def short_digits(vectors: FloatMatrix) -> npt.NDArray[np.float64]:
@@ -472,12 +394,7 @@ async def input_error(request: Request, error: InputError) -> Response:
 async def http_error(request: Request, error: HTTPException) -> Response:
     """Return the response for an error with a status, such as an unknown path."""
     sentence = f"{request.method} {request.url.path}: {error.detail}; see /docs"
-    headers = dict(error.headers or {})
-    if error.status_code == 405:  # Starlette names only the methods of one of the functions for a path
-        path = request.url.path.removeprefix(request.scope.get("root_path", ""))
-        methods = {method.upper() for method in request.app.openapi()["paths"].get(path, ["get"])}
-        headers["Allow"] = ", ".join(sorted(methods | {"HEAD"} if "GET" in methods else methods))
-    return error_response(error.status_code, sentence, headers)
+    return error_response(error.status_code, sentence, error.headers)
 
 
 async def validation_error(request: Request, error: RequestValidationError) -> Response:

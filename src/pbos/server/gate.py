@@ -6,33 +6,37 @@ import asyncio
 import hmac
 import ipaddress
 import logging
-import threading
 import traceback
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from contextvars import ContextVar
+from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from anyio import CancelScope, fail_after, sleep_forever
+from fastapi import Request
 from fastapi.responses import JSONResponse
 from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pbos.errors import shortened
 from pbos.server.schemas import Limits
 
 # The page loads only its own files, cannot be framed, and sends data nowhere else.
-HEADERS = {
-    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
-    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-    "x-content-type-options": "nosniff",
-    "referrer-policy": "no-referrer",
-    "cross-origin-resource-policy": "same-origin",
-    "cache-control": "no-cache",
-}
-RAW_HEADERS = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
+HEADERS = Headers(
+    {
+        "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+        "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+        "x-content-type-options": "nosniff",
+        "referrer-policy": "no-referrer",
+        "cross-origin-resource-policy": "same-origin",
+        "cache-control": "no-cache",
+    }
+)
 PIECE = 1 << 16  # bytes of an answer that are handed over at a time
 WEIGHT = 8192  # bytes of a body that count as one more request
-WITHOUT_TOKEN = {"/", "/docs", "/openapi.json", "/health", "/health/live", "/health/ready"}
+WITHOUT_TOKEN = {"/", "/docs", "/openapi.json"}  # and health and static files
 log = logging.getLogger("pbos.server")
 
 
@@ -41,34 +45,13 @@ def error_response(status: int, sentence: str, headers: Mapping[str, str] | None
     return JSONResponse({"status": status, "error": shortened(sentence)}, status, headers)
 
 
-class Abandoned(Exception):
-    """The client of the running request is gone, or the server stops: nobody waits for the result."""
-
-
-_abandoned: ContextVar[threading.Event] = ContextVar("abandoned")
-
-
-def stop_if_abandoned() -> None:
-    """Raise Abandoned if nobody waits for the result of the running request; for threads, between steps."""
-    event = _abandoned.get(None)
-    if event is not None and event.is_set():
-        raise Abandoned
-
-
-class Refusal(Exception):
-    """A request that does not get in; with the arguments of `error_response`."""
-
-
+@dataclass
 class Load:
-    """What the server is busy with.
+    """What the server is busy with."""
 
-    Attributes:
-        requests: How many requests run or wait for a thread; long ones count more than once.
-        held: The bytes of bodies and answers in memory.
-    """
-
-    def __init__(self, limits: Limits) -> None:
-        self.limits, self.requests, self.held = limits, 0, 0
+    limits: Limits
+    requests: int = 0  # that run or wait for a thread; long ones count more than once
+    held: int = 0  # bytes of bodies and answers in memory
 
     @property
     def full(self) -> bool:
@@ -78,7 +61,7 @@ class Load:
     def check(self) -> None:
         """Refuse a request if the server is full."""
         if self.full:
-            raise Refusal(429, "the server has too much to do; try again later", {"retry-after": "1"})
+            raise HTTPException(429, "the server has too much to do; try again later", {"retry-after": "1"})
 
 
 class RequestGuard:
@@ -94,27 +77,27 @@ class RequestGuard:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        answer = Answer(send, self.load, with_body=scope["method"] != "HEAD")
+        method, answer, failure = scope["method"], Answer(send, self.load), None
         try:
-            await self.handle(scope if answer.with_body else {**scope, "method": "GET"}, receive, answer)
-        except Refusal as refusal:
-            await error_response(*refusal.args)(scope, receive, answer)
-        except Abandoned:
+            # HEAD is GET to the application; the server leaves out the body.
+            await self.handle({**scope, "method": "GET" if method == "HEAD" else method}, receive, answer)
+        except ClientDisconnect:
             pass
-        except asyncio.CancelledError:  # by the server, when requests are not done in time after it was stopped
-            if not answer.started:
-                await error_response(503, "the server was stopped")(scope, receive, answer)
+        except HTTPException as refusal:
+            failure = error_response(refusal.status_code, refusal.detail, refusal.headers)
+        except asyncio.CancelledError:  # the server was stopped, and does not wait any longer
+            failure = error_response(503, "the server was stopped")
         except Exception as error:
             frames = "".join(traceback.format_tb(error.__traceback__))  # without its message, which may contain words
-            log.error("%s %r failed with %s\n%s", scope["method"], scope["path"], type(error).__name__, frames)
-            if not answer.started:
-                sentence = "the server failed on this request; see its log for details"
-                await error_response(500, sentence)(scope, receive, answer)
+            log.error("%s %r failed with %s\n%s", method, scope["path"], type(error).__name__, frames)
+            failure = error_response(500, "the server failed on this request; see its log for details")
         finally:
             self.load.held -= answer.held
+        if failure is not None and not answer.started:
+            await failure(scope, receive, answer)
 
     async def handle(self, scope: Scope, receive: Receive, answer: Answer) -> None:
-        """Let a request in or refuse it, and tell the threads that work on it when its client is gone."""
+        """Let a request in or refuse it; cancel it when its client is gone."""
         headers, path = Headers(scope=scope), scope["path"].removeprefix(scope.get("root_path", ""))
         self.check_host(headers.get("host", ""))
         if path.startswith("/health"):
@@ -123,44 +106,48 @@ class RequestGuard:
         if path not in WITHOUT_TOKEN and not path.startswith("/static/"):
             self.check_token(headers.get("authorization", ""))
         self.load.check()
-        body = b""
-        if "content-length" in headers and "transfer-encoding" in headers:  # proxies disagree on where the body ends
-            sentence = "the request has both Content-Length and Transfer-Encoding; send one of them"
-            raise Refusal(400, sentence, {"connection": "close"})
-        if "content-length" in headers or "transfer-encoding" in headers:
-            try:
-                body = await asyncio.wait_for(self.read(headers, receive, answer), self.limits.body_seconds)
-            except asyncio.TimeoutError:
-                sentence = f"the body did not arrive within {self.limits.body_seconds:g} seconds"
-                raise Refusal(408, sentence, {"connection": "close"}) from None
-            self.load.check()
-        _abandoned.set(answer.disconnected)
-        watcher = asyncio.create_task(wait_for_the_end(receive, answer.disconnected))
+        body = await self.read(Request(scope, receive), answer)
         weight = 1 + len(body) // WEIGHT
-        self.load.requests += weight
-        try:
-            await self.app(scope, replay(body), answer)
-        finally:
-            self.load.requests -= weight
-            answer.disconnected.set()
-            watcher.cancel()
+        unread: list[Message] = [{"type": "http.request", "body": body}]
 
-    async def read(self, headers: Headers, receive: Receive, answer: Answer) -> bytes:
-        """Read the body of a request. What is too long is not kept."""
-        most, length = self.limits.body_bytes, headers.get("content-length", "0")
-        size = int(length[:20]) if length.isdecimal() else most + 1
-        body, more = bytearray(), True
-        while more and size <= most:
-            self.load.check()
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                raise Abandoned
-            piece, more = message.get("body", b""), message.get("more_body", False)
-            body += piece
-            answer.hold(len(piece))
-            size = max(size, len(body))
-        if size > most:
-            raise Refusal(413, f"the body is longer than {most:,} bytes; send fewer words at a time")
+        async def receive_body() -> Message:
+            while not unread:
+                await sleep_forever()
+            return unread.pop()
+
+        with CancelScope() as running:
+            watcher = asyncio.create_task(cancel_without_client(running, receive))
+            self.load.requests += weight
+            try:
+                await self.app(scope, receive_body, answer)
+            finally:
+                self.load.requests -= weight
+                watcher.cancel()
+
+    async def read(self, request: Request, answer: Answer) -> bytes:
+        """Read the body of a request within limits of its length and time."""
+        most, seconds, body = self.limits.body_bytes, self.limits.body_seconds, bytearray()
+        ends = {"content-length", "transfer-encoding"} & set(request.headers)
+        if len(ends) == 2:  # proxies disagree on where the body ends
+            sentence = "the request has both Content-Length and Transfer-Encoding; send one of them"
+            raise HTTPException(400, sentence, {"connection": "close"})
+        if not ends:
+            return b""
+        too_long = HTTPException(413, f"the body is longer than {most:,} bytes; send fewer words at a time")
+        if int(request.headers.get("content-length", 0)) > most:
+            raise too_long
+        try:
+            with fail_after(seconds):
+                async for piece in request.stream():
+                    self.load.check()
+                    answer.hold(len(piece))
+                    body += piece
+                    if len(body) > most:
+                        raise too_long
+        except TimeoutError:
+            sentence = f"the body did not arrive within {seconds:g} seconds"
+            raise HTTPException(408, sentence, {"connection": "close"}) from None
+        self.load.check()
         return bytes(body)
 
     def check_host(self, host: str) -> None:
@@ -173,31 +160,27 @@ class RequestGuard:
                 return
             ipaddress.ip_address(name)  # an address needs no DNS
             return
-        raise Refusal(421, "the server does not answer for this Host; start it with --allow-host NAME if it should")
+        sentence = "the server does not answer for this Host; start it with --allow-host NAME if it should"
+        raise HTTPException(421, sentence)
 
     def check_token(self, authorization: str) -> None:
         """Refuse requests without the token, if there is one."""
         if self.token is not None and not hmac.compare_digest(authorization.encode("latin-1"), self.token):
             sentence = "this server needs a token: send Authorization: Bearer TOKEN, or open the page with #token=TOKEN"
-            raise Refusal(401, sentence, {"www-authenticate": "Bearer"})
+            raise HTTPException(401, sentence, {"www-authenticate": "Bearer"})
 
 
+@dataclass
 class Answer:
-    """Sends the response to a request: with the headers that all have, and piece by piece.
+    """Sends the response to a request: with the headers that all have, and a long body piece by piece.
 
-    A server that takes a piece only when the client took the last ones does not keep the rest twice. Others get their
-    turn between pieces.
-
-    Attributes:
-        with_body: Whether to send the body; not for HEAD, which is answered as GET otherwise.
-        started: Whether something was sent.
-        held: The bytes of its body and its answer in memory.
-        disconnected: Set when nobody waits for the answer any more.
+    The server takes a piece when the client has taken the last ones, so it does not keep the rest twice.
     """
 
-    def __init__(self, send: Send, load: Load, with_body: bool = True) -> None:
-        self.send, self.load, self.with_body = send, load, with_body
-        self.held, self.started, self.disconnected = 0, False, threading.Event()
+    send: Send
+    load: Load
+    held: int = 0  # bytes of the body and of the answer in memory
+    started: bool = False
 
     def hold(self, n_bytes: int) -> None:
         """Count bytes as held until the request ends."""
@@ -208,36 +191,19 @@ class Answer:
         """Send a message."""
         if message["type"] == "http.response.start":
             self.started = True
-            message["headers"] = [*message["headers"], *RAW_HEADERS]
-        if not self.with_body and message["type"] == "http.response.body":
-            message = {**message, "body": b""}
-        body = message.get("body", b"")
+            message["headers"] = [*message["headers"], *HEADERS.raw]
+        body, sent = message.get("body", b""), 0
         if len(body) > PIECE:
             self.hold(len(body))
-            last = len(body) - PIECE
-            for first in range(0, last, PIECE):
-                await self.send({**message, "body": bytes(body[first : first + PIECE]), "more_body": True})
-                await asyncio.sleep(0)
-                if self.disconnected.is_set():
-                    raise Abandoned
-            message = {**message, "body": bytes(body[first + PIECE :])}
-        await self.send(message)
+        while len(body) - sent > PIECE:
+            await self.send({**message, "body": body[sent : sent + PIECE], "more_body": True})
+            await asyncio.sleep(0)  # others get their turn
+            sent += PIECE
+        await self.send({**message, "body": body[sent:]} if sent else message)
 
 
-def replay(body: bytes) -> Receive:
-    """Return a `receive` for a body that was read."""
-    messages = [{"type": "http.request", "body": body, "more_body": False}]
-
-    async def receive() -> Message:
-        if not messages:
-            await asyncio.Event().wait()  # until the request ends: its end is the watcher's business
-        return messages.pop()
-
-    return receive
-
-
-async def wait_for_the_end(receive: Receive, disconnected: threading.Event) -> None:
-    """Set an event when the client is gone."""
+async def cancel_without_client(running: CancelScope, receive: Receive) -> None:
+    """Cancel what runs when its client is gone."""
     while (await receive())["type"] != "http.disconnect":
         pass
-    disconnected.set()
+    running.cancel()

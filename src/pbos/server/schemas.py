@@ -1,6 +1,6 @@
 """What the API accepts and returns, as its documentation shows it."""
 
-# ruff: noqa: D101 (a docstring only where the fields do not speak for themselves)
+# ruff: noqa: D101 (the fields speak for themselves)
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Annotated, Any, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict, FailFast, Field, model_validator
 
-Result = TypeVar("Result")
 Item = TypeVar("Item")
 Items = Annotated[list[Item], FailFast()]  # only the first wrong item is an error
+Pair = Annotated[list[Item], Field(min_length=2, max_length=2)]
 
 
 @dataclass(frozen=True)
@@ -46,10 +46,8 @@ class Request(BaseModel):
         return {name: body[name] for name in (*(body.keys() & cls.model_fields.keys()), *unknown)}
 
 
-class Results(BaseModel, Generic[Result]):
-    """One result per word or pair, in the order of the request."""
-
-    results: list[Result]
+class Results(BaseModel, Generic[Item]):
+    results: list[Item] = Field(description="One per word or pair, in the order of the request.")
 
 
 class Error(BaseModel):
@@ -80,22 +78,13 @@ class WordWithConfidence(BaseModel):
     )
 
 
-class Confidence(BaseModel):
-    """A word and how far to trust its vector: its expected cosine with the one of a training word, 0 to 1."""
-
-    word: str
-    confidence: float
-
-
 class WordVector(WordWithConfidence):
     vector: list[float]
 
 
 class Vectors(BaseModel):
-    """The vectors of many words, in the order of the request."""
-
-    shape: list[int] = Field(min_length=2, max_length=2)
-    vectors: list[list[float]]
+    shape: Pair[int]
+    vectors: list[list[float]] = Field(description="In the order of the request.")
 
 
 class Segmentation(BaseModel):
@@ -104,10 +93,8 @@ class Segmentation(BaseModel):
 
 
 class SegmentedWord(BaseModel):
-    """A word and its most probable segmentations, best first."""
-
     word: str
-    segmentations: list[Segmentation]
+    segmentations: list[Segmentation] = Field(description="The most probable ones, best first.")
 
 
 class Weight(BaseModel):
@@ -116,10 +103,8 @@ class Weight(BaseModel):
 
 
 class WeightedWord(BaseModel):
-    """A word and the weights of its subwords, largest first; they sum to 1."""
-
     word: str
-    weights: list[Weight]
+    weights: list[Weight] = Field(description="Largest first; they sum to 1.")
 
 
 class Neighbor(BaseModel):
@@ -128,16 +113,12 @@ class Neighbor(BaseModel):
 
 
 class WordWithNeighbors(WordWithConfidence):
-    """A word and the training words nearest to it; an empty list if it has no vector."""
-
-    neighbors: list[Neighbor]
+    neighbors: list[Neighbor] = Field(description="The training words nearest to it; none if it has no vector.")
 
 
 class Similarity(BaseModel):
-    """The cosine of two words; 0 if one has no vector."""
-
-    words: list[str] = Field(min_length=2, max_length=2)
-    cosine: float
+    words: Pair[str]
+    cosine: float = Field(description="0 if a word has no vector.")
 
 
 class ReadWord(WordWithConfidence):
@@ -151,12 +132,10 @@ class DescribedWord(ReadWord):
 
 
 class Row(DescribedWord, WordWithNeighbors):
-    """A word in a table, with the training words nearest to it."""
+    pass
 
 
 class AboutSubword(BaseModel):
-    """A subword: the training words that share it, and those nearest to its vector."""
-
     subword: str
     has_vector: bool
     n_words: int = Field(description="How many training words contain it; 0 if the model has no list of words.")
@@ -166,22 +145,21 @@ class AboutSubword(BaseModel):
 
 class ComparedSubword(BaseModel):
     subword: str
-    weights: list[float] = Field(min_length=2, max_length=2, description="In the first word and in the second.")
+    weights: Pair[float] = Field(description="In the first word and in the second.")
     contribution: float
 
 
 class Comparison(BaseModel):
-    """Two words side by side. The contributions add up to the cosine, but for negligible subwords."""
-
-    words: list[DescribedWord] = Field(min_length=2, max_length=2)
+    words: Pair[DescribedWord]
     cosine: float
-    subwords: list[ComparedSubword] = Field(description="Of either word, those that contribute most first.")
+    subwords: list[ComparedSubword] = Field(
+        description="Of either word, those that contribute most first. The contributions add up to the cosine, but for "
+        "negligible subwords."
+    )
 
 
 class Span(BaseModel):
-    """A subword at a position of the spelled word, in code points."""
-
-    start: int
+    start: int = Field(description="In code points of the spelled word.")
     end: int
     subword: str
     prob: float
@@ -190,8 +168,6 @@ class Span(BaseModel):
 
 
 class ExplainedWord(SegmentedWord, WeightedWord, ReadWord, WordWithNeighbors):
-    """Everything about a word: `model.explain(word).to_dict()` and a drawing."""
-
     spelled: str = Field(description="The word with its boundary marks.")
     spans: list[Span]
     entropy: float = Field(description="Of the segmentations, in nats.")
@@ -205,8 +181,6 @@ class Point(BaseModel):
 
 
 class Map(BaseModel):
-    """Words on the plane of the first two principal components of their unit vectors."""
-
     points: list[Point]
     without_vector: list[str] = Field(description="Words that have no vector.")
     spread: float = Field(description="The share of the variance that the plane shows, 0 to 1.")
