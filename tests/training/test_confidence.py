@@ -165,6 +165,15 @@ def test_evidence_by_hand(with_reliability, monkeypatch):
     assert found.scale == pytest.approx([scale], rel=1e-5)
 
 
+@pytest.mark.parametrize(("most", "n_hidden"), [(5000, 4), (3, 3)])
+def test_a_tenth_of_the_words_is_held_out_at_most(most, n_hidden, monkeypatch):
+    monkeypatch.setattr("pbos.training.system.MOST_HELD_OUT", most)
+    system, run = system_of(40, 5)
+    split = split_words(system, run)
+    assert (split.hidden.size, len(split.hidden_weights), len(split.given)) == (n_hidden,) * 3
+    assert sorted([*split.hidden, *split.kept]) == list(range(40))
+
+
 def test_held_out_words_take_their_own_subwords_with_them():
     system, run = system_of(120, 5)
     split = split_words(system, run)
