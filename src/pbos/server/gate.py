@@ -120,6 +120,9 @@ class RequestGuard:
             self.load.requests += weight
             try:
                 await self.app(scope, receive_body, answer)
+            except asyncio.CancelledError:  # by the server: the thread that works on it should stop too
+                running.cancel()
+                raise
             finally:
                 self.load.requests -= weight
                 watcher.cancel()
