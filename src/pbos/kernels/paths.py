@@ -253,17 +253,17 @@ def segmentations(nodes, unseen_char_prob, codes, offsets, marks, letter_keys, n
                 if size == probabilities.size:
                     probabilities = grown(probabilities, 2 * size)
                 if uniforms.size:
-                    some, score = write_sample(
+                    added, score = write_sample(
                         word_starts, span_probs, backward, exponents, uniforms[drawn:], cuts[n_cuts:], letters
                     )
                     drawn += length
                 else:
-                    some, score = write_path(ways, way, cuts[n_cuts:], letters), scores[way]
+                    added, score = write_path(ways, way, cuts[n_cuts:], letters), scores[way]
                     way = ways[way, NEXT]
                 if letters[length] < length:
                     score = log_total_of_cuts(word_starts, span_probs, letters, cuts, n_cuts, values)
                 probabilities[size] = np.exp(min(score - total, 0.0))
-                n_cuts += some
+                n_cuts += added
                 size += 1
                 done += 1
             word_indptr[word + 1] = size

@@ -111,16 +111,14 @@ def conjugate_gradients(rows, shares, lam, targets, max_iterations, tolerance, v
             square = np.float64(residual[column, dim]) * residual[column, dim]
             left += square
             scaled[dim] += square * inverses[column]
-    ratio = np.zeros(dims, np.float32)
-    step = np.zeros(dims, np.float32)
+    ratio, step = np.zeros(dims, np.float32), np.zeros(dims, np.float32)
     iteration = 0
     while True:
         now = sums[iteration]
         above = (sums[iteration // 2] - now) / 3.0
         small = tolerance * now.sum()
-        if iteration >= LEAST_ITERATIONS and above.sum() <= small and left <= LOOSE * lam * small:
-            return iteration, above
-        if iteration == max_iterations:
+        is_near = iteration >= LEAST_ITERATIONS and above.sum() <= small and left <= LOOSE * lam * small
+        if is_near or iteration == max_iterations:
             return iteration, above
         curvature = np.zeros(dims, np.float64)
         for column in range(n_columns):

@@ -45,8 +45,8 @@ def rows_of(matrix: Any, rows: Any) -> FloatMatrix:
 def row_lengths(matrix: FloatMatrix) -> npt.NDArray[np.float32]:
     """Return the lengths of rows, without a copy of the matrix, which NumPy would make."""
     found = np.empty(len(matrix), np.float32)
-    for some in blocks(len(matrix)):
-        found[some] = np.linalg.norm(matrix[some], axis=1)
+    for rows in blocks(len(matrix)):
+        found[rows] = np.linalg.norm(matrix[rows], axis=1)
     return found
 
 
@@ -91,8 +91,8 @@ def projection(dims: int, n: int, seed: int) -> FloatMatrix:
 def projected(vectors: Any, directions: FloatMatrix) -> FloatMatrix:
     """Return vectors @ directions, some rows at a time, so that it does not matter how the vectors are stored."""
     out = np.empty((vectors.shape[0], directions.shape[1]), np.float32)
-    for some in blocks(len(out)):
-        np.matmul(rows_of(vectors, some), directions, out=out[some])
+    for rows in blocks(len(out)):
+        np.matmul(rows_of(vectors, rows), directions, out=out[rows])
     return out
 
 

@@ -30,8 +30,8 @@ def products(queries: npt.NDArray[np.int16], rows: npt.NDArray[np.int16]) -> npt
         few: npt.NDArray[np.int32] = products_of_few(queries, rows)
         return few
     many, wide = np.empty((len(queries), len(rows)), np.float32), queries.astype(np.float32)
-    for some in blocks(len(rows)):
-        np.matmul(wide, rows[some].astype(np.float32).T, out=many[:, some])
+    for block in blocks(len(rows)):
+        np.matmul(wide, rows[block].astype(np.float32).T, out=many[:, block])
     return many
 
 

@@ -229,14 +229,14 @@ class Subwords:
         found = np.empty(len(words), np.float32)
 
         def write_chunk(chunk: slice) -> None:
-            some, out = self.read(words[chunk]), found[chunk]
+            read, out = self.read(words[chunk]), found[chunk]
             if embedded is not None:
-                self._embed_read(some, chunk.start, vectors, embedded[chunk])
-            features = self.features(some, vectors, confidence, chunk.start)
+                self._embed_read(read, chunk.start, vectors, embedded[chunk])
+            features = self.features(read, vectors, confidence, chunk.start)
             out[:] = confidence.predict(features)
             out[features[:, -2] == 0] = 0  # no subwords
-            if training := known.keys() & some:
-                for at, (word, given) in enumerate(zip(some, words[chunk], strict=True)):
+            if training := known.keys() & read:
+                for at, (word, given) in enumerate(zip(read, words[chunk], strict=True)):
                     if word in training and word == normalize([given], form)[0]:  # not only read as a training word
                         out[at] = 1
 
@@ -321,8 +321,8 @@ class Subwords:
         nodes, n_columns = self._weight_nodes, self.index.n_vectors
 
         def weigh_chunk(chunk: slice) -> Weights:
-            some = words.part(chunk.start, chunk.stop)
-            indptr, indices, data = weights_of_words(nodes, self._weighing, *some, 0.0)
+            part = words.part(chunk.start, chunk.stop)
+            indptr, indices, data = weights_of_words(nodes, self._weighing, *part, 0.0)
             return Weights(indptr, indices, data, n_columns)
 
         return joined(map_chunks(weigh_chunk, words.offsets.size - 1, threads), Workspace())

@@ -133,10 +133,10 @@ def first_of_equal(words: list[str], form: str) -> tuple[list[str], npt.NDArray[
     >>> first_of_equal(["low", "High", "LOW"], "lower")
     (['low', 'high'], array([0, 1]))
     """
-    words = normalize(words, form)
-    first = dict(zip(reversed(words), reversed(range(len(words))), strict=True))
-    positions = np.sort(np.fromiter(first.values(), np.int64, len(first)))
-    return [words[at] for at in positions.tolist()], positions
+    first: dict[str, int] = {}
+    for position, word in enumerate(normalize(words, form)):
+        first.setdefault(word, position)
+    return list(first), np.fromiter(first.values(), np.int64, len(first))
 
 
 class Translation(dict[int, str]):

@@ -86,8 +86,8 @@ def joined(parts: list[Weights], work: Workspace) -> Weights:
     lengths = np.concatenate([[0], *(np.diff(part.indptr) for part in parts)])
     first = 0
     for part in parts:
-        some = slice(first, first + part.data.size)
-        indices[some], data[some] = part.indices, part.data
-        first = some.stop
+        last = first + part.data.size
+        indices[first:last], data[first:last] = part.indices, part.data
+        first = last
         part.forget(work)
     return Weights(work.keep("weights.indptr", np.cumsum(lengths)), indices, data, parts[0].n_columns)
