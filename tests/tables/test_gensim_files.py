@@ -165,9 +165,9 @@ def test_nothing_a_pickle_names_is_looked_up():
     ):
         thing = read_pickle("a.kv", io.BytesIO(content))
         assert isinstance(thing, Inert)
-        assert (thing.made_with, thing.arguments) == ("os.system", ("touch hacked",))
+        assert (thing.made_with, [*thing.arguments]) == ("os.system", ["touch hacked"])
     thing = read_pickle("a.kv", io.BytesIO(b"\x80\x04\x8c\x07no.such\x8c\x03a.b\x93."))
-    assert issubclass(thing, Inert)
+    assert thing == "no.such.a.b"
 
 
 def test_a_dtype_cannot_pass_bytes_off_as_objects(tmp_path, given):

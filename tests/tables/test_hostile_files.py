@@ -72,7 +72,7 @@ PICKLES = {
     "a negative size": (b"\x80\x02T" + sized(2**31, 4) + b".", "is damaged"),
     "classes": (
         b"\x80\x02" + b"".join(b"cm\n%d\n0" % number for number in range(2000)) + b"N.",
-        "names more than 1000 classes",
+        "without word vectors",
     ),
     "lists in lists": (b"\x80\x02" + b"]" * 50_000 + b"a" * 49_999 + b".", "without word vectors"),
     "a number of many digits": (b"\x80\x02I" + b"9" * 100_000 + b"\n.", "is damaged"),

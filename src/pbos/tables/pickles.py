@@ -25,7 +25,6 @@ from pbos.tables.containers import read_member
 from pbos.tables.rows import checked
 from pbos.words.arrays import FloatMatrix
 
-MAX_NAMES = 1000  # classes and functions in a pickle; gensim's have fewer than 50
 WORDS = ("index_to_key", "index2word", "index2entity")  # the names in gensim 4, and before
 VECTORS = ("vectors", "syn0")
 POLYGLOT_MARKS = ("<UNK>", "<S>", "</S>", "<PAD>")
@@ -101,17 +100,12 @@ def as_utf8(word: Any) -> str:
 
 
 class Inert:
-    """Stands for whatever a pickle makes with a class or a function; keeps the arguments and the state."""
+    """Stands for whatever a pickle makes with a class or a function: its name, the arguments and the state."""
 
-    made_with = ""  # as the pickle names it: module.name
-    arguments: tuple[Any, ...]
-    state: Any = None
+    __slots__ = ("arguments", "made_with", "state")
 
-    def __new__(cls, *arguments: Any, **_: Any) -> Inert:
-        """Keep the arguments."""
-        self = super().__new__(cls)
-        self.arguments = arguments
-        return self
+    def __init__(self, made_with: Any, arguments: Any) -> None:
+        self.made_with, self.arguments, self.state = made_with, arguments, None
 
     def __setstate__(self, state: Any) -> None:
         self.state = state
@@ -151,16 +145,23 @@ class InertUnpickler(pickle._Unpickler):
             return data
 
         super().__init__(SimpleNamespace(read=read, readline=stream.readline), encoding="latin1")
-        self.classes: dict[str, type[Inert]] = {}
 
-    def find_class(self, module: str, name: str) -> type[Inert]:
-        """Return a class that does nothing, whatever the pickle asks for."""
-        made_with = f"{module}.{name}"
-        if made_with not in self.classes:
-            if len(self.classes) == MAX_NAMES:
-                raise pickle.UnpicklingError(f"it names more than {MAX_NAMES} classes")
-            self.classes[made_with] = type("Inert", (Inert,), {"made_with": made_with})
-        return self.classes[made_with]
+    def find_class(self, module: str, name: str) -> str:
+        """Return the name, whatever the pickle asks for."""
+        return f"{module}.{name}"
+
+    def _instantiate(self, made_with: Any, arguments: Any) -> None:
+        self.append(Inert(made_with, arguments))
+
+    def load_inert(self) -> None:
+        """Make an Inert of a name and arguments."""
+        arguments = self.stack.pop()
+        self._instantiate(self.stack.pop(), arguments)
+
+    def load_inert_with_keywords(self) -> None:
+        """Do the same, without the arguments by keyword."""
+        self.stack.pop()
+        self.load_inert()
 
     def load_bytearray8(self) -> None:
         """Read a bytearray; the inherited method makes one of the size that the pickle says before it reads."""
@@ -171,6 +172,8 @@ class InertUnpickler(pickle._Unpickler):
         load_tuple(self)
         self.stack[-1] = Items(self.stack[-1])
 
+    dispatch[pickle.REDUCE[0]] = dispatch[pickle.NEWOBJ[0]] = load_inert
+    dispatch[pickle.NEWOBJ_EX[0]] = load_inert_with_keywords
     dispatch[pickle.BYTEARRAY8[0]] = load_bytearray8
     for opcode in (pickle.TUPLE, pickle.TUPLE1, pickle.TUPLE2, pickle.TUPLE3):
         dispatch[opcode[0]] = partial(load_items, load_tuple=dispatch[opcode[0]])
