@@ -31,7 +31,7 @@ try:
     from spacy import util
     from spacy.attrs import IDS
     from spacy.language import Language
-    from spacy.strings import StringStore
+    from spacy.strings import StringStore, get_string_id
     from spacy.vectors import BaseVectors
     from spacy.vocab import Vocab
     from thinc.api import get_current_ops
@@ -184,7 +184,7 @@ class PbosVectors(BaseVectors):  # type: ignore[misc]
 
     def keys(self) -> list[int]:
         """Return the keys of the training words, in their order."""
-        return [self.strings.add(word) for word in self.model.words]
+        return [get_string_id(word) for word in self.model.words]
 
     def __iter__(self) -> Iterator[int]:
         return iter(self.keys())
@@ -193,15 +193,13 @@ class PbosVectors(BaseVectors):  # type: ignore[misc]
         """Return the row of a key (-1 if it is not a training word), or the key of a row; or of many, as an array."""
         if sum(given is not None for given in (key, keys, row, rows)) != 1:
             raise InputError("find needs one of key, keys, row and rows")
-        if keys is not None:
-            return self._ops.asarray(np.array([self.find(key=one) for one in as_list(keys)], np.int32))
+        if row is not None:
+            return get_string_id(self.model.words[row])
         if rows is not None:
             return self._ops.asarray(np.array([self.find(row=one) for one in as_list(rows)], np.uint64))
-        if row is not None:
-            return self.strings.add(self.model.words[row])
-        with suppress(KeyError):
-            return self.model.subwords.word_rows[self._word(key)]
-        return -1
+        places = {known: place for place, known in enumerate(self.keys())}
+        found = [places.get(get_string_id(one), -1) for one in ([key] if keys is None else as_list(keys))]
+        return found[0] if keys is None else self._ops.asarray(np.array(found, np.int32))
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -212,7 +212,7 @@ STARTS = ("Ġ", "▁")  # marks at the start of a word: byte-level BPE, Sentence
 MARKS = (*STARTS, "##")  # the last one, of WordPiece, is inside a word
 PRINTABLE = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]  # byte-level BPE writes them as they are
 OTHERS = [byte for byte in range(256) if byte not in PRINTABLE]  # and these from U+0100 on
-BYTE_OF = dict(zip(map(chr, [*PRINTABLE, *range(256, 256 + len(OTHERS))]), [*PRINTABLE, *OTHERS], strict=True))
+BYTE_OF = {chr(byte): byte for byte in PRINTABLE} | {chr(256 + place): byte for place, byte in enumerate(OTHERS)}
 
 
 def init_embeddings(
@@ -242,7 +242,10 @@ def init_embeddings(
         return torch.from_numpy(model.embed([letters_of(token, style) for token in tokens]))
     if vocabulary is None:
         raise InputError("a language model needs its vocabulary; pass vocabulary=tokenizer.get_vocab()")
-    matrix, style = matrix_of(model), style_of(vocabulary)
+    layer = model.get_input_embeddings() if hasattr(model, "get_input_embeddings") else model
+    matrix, style = torch.as_tensor(getattr(layer, "weight", layer)).detach(), style_of(vocabulary)
+    if matrix.ndim != 2:
+        raise InputError(f"expected a matrix with one row per token, got shape {tuple(matrix.shape)}")
     rows: dict[str, int] = {}
     for token, row in sorted(vocabulary.items(), key=lambda pair: pair[1]):  # most have frequent tokens first
         if is_word(token, style):
@@ -257,15 +260,6 @@ def init_embeddings(
     found = train((words, away), **{"progress": False, **settings}).embed(letters_of(token, style) for token in tokens)
     usual = np.median(np.linalg.norm(away, axis=1))
     return torch.from_numpy(center + usual * unit_rows(found)).to(matrix)
-
-
-def matrix_of(model: Any) -> Tensor:
-    """Return the embeddings of a language model or a layer, or a matrix as it is."""
-    layer = model.get_input_embeddings() if hasattr(model, "get_input_embeddings") else model
-    matrix = torch.as_tensor(getattr(layer, "weight", layer)).detach()
-    if matrix.ndim != 2:
-        raise InputError(f"expected a matrix with one row per token, got shape {tuple(matrix.shape)}")
-    return matrix
 
 
 def style_of(vocabulary: Iterable[str]) -> str:
