@@ -44,8 +44,8 @@ _NAMES = {
     "model": "Model load",
     "segmenter": "Segmenter",
     "settings": "Settings",
-    "tables": "WordVectors",
     "tables.counts": "WordCounts",
+    "tables.word_vectors": "WordVectors",
     "training.complete": "complete",
     "training.train": "train",
     "words.arrays": "cosines",
@@ -65,7 +65,7 @@ _MOVED = {  # modules of version 0.1, which pickles and docs name, and where the
     "published": "tables.published",
     "subword_vectors": "words.vectors",
     "subwords": "words.subwords",
-    "vectors": "tables",
+    "vectors": "tables.word_vectors",
     "vectors.word_vectors": "tables.word_vectors",
 }
 

@@ -23,6 +23,7 @@ from pbos.words.index import SubwordIndex
 from pbos.words.lattice import Lattice
 from pbos.words.layout import load_model_folder
 from pbos.words.readonly import owned, read_only
+from pbos.words.search import QUERIES as QUERIES
 from pbos.words.search import Neighbors as Neighbors
 from pbos.words.search import SearchedWords, asked_for, unit_vectors
 from pbos.words.subwords import Subwords

@@ -32,14 +32,13 @@ from starlette.exceptions import HTTPException
 
 from pbos import __version__
 from pbos.errors import InputError
-from pbos.model import Model, load
+from pbos.model import QUERIES, Model, load
 from pbos.server import schemas
 from pbos.server.answers import about_subword, compared, composed, neighbors_of, table_rows, vectors_of
 from pbos.server.examples import words_to_try
 from pbos.server.gate import WEIGHT, Load, RequestGuard, error_response, stop_if_abandoned
 from pbos.server.schemas import Limits
 from pbos.words.arrays import FloatMatrix, unit_rows
-from pbos.words.search import QUERIES
 from pbos.words.subwords import Segmentation
 
 DEFAULT_LIMITS = Limits()
