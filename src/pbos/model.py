@@ -101,7 +101,8 @@ class Model(Segmenter):
             raise InputError(f'{error}, or embed them with missing="zeros"') from None
         if exact:
             self._put_given_vectors(many, out)
-        out[blank] = 0
+        if blank:  # for one word, an empty selection takes longer than this question
+            out[blank] = 0
         return out[0] if one else out
 
     def _put_given_vectors(self, words: list[str], out: FloatMatrix) -> None:

@@ -1,7 +1,9 @@
 """Paths and URLs: what they mean, how files are read, and what messages show of them."""
 
+import bz2
 import gzip
 import io
+import lzma
 import sys
 from pathlib import Path
 
@@ -58,6 +60,16 @@ def test_encodings_are_tried_in_order(write):
     assert read_lines(write("Käse".encode("cp1252")), encodings=encodings) == [(1, "Käse")]
     with pytest.raises(FormatError, match=r"file, line 2: the byte 0x81 is not UTF-8 or cp1252; convert the file to"):
         read_lines(write(b"a\n\x81"), encodings=encodings)
+
+
+@pytest.mark.parametrize("compress", [gzip.compress, bz2.compress, lzma.compress])
+def test_compressed_parts_one_after_the_other(write, compress):
+    """As tools write them that work in parallel, and with zeros between them, as tapes have them."""
+    parts = compress(b"one\ntwo"), bytes(4000), compress(b"\nthree\n" + b"x" * 5_000_000), bytes(4)
+    assert read_lines(write(b"".join(parts))) == [(1, "one"), (2, "two"), (3, "three"), (4, "x" * 5_000_000)]
+    for cut in (parts[0][:-1], parts[0] + parts[2][:-9]):
+        with pytest.raises(FormatError, match=r"file: the compressed data is damaged or cut short \(its end"):
+            read_lines(write(cut))
 
 
 @pytest.mark.parametrize("content", [b"", b"\n \t\r\n", gzip.compress(b"", mtime=0)])

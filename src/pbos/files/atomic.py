@@ -263,19 +263,26 @@ def lock(folder: Path, busy: str | None = None) -> Iterator[int | None]:
     If another process is in there, wait for it or, if `busy` is given, raise InputError with this message. The lock is
     on a file in the folder, because folders of other machines cannot be locked. A link to a folder is an error.
     """
-    handles: tuple[int, int] | None = None
-    while handles is None:
-        with nullcontext() if folder.is_symlink() else suppress(FileExistsError):  # another process may just remove it
-            folder.mkdir(exist_ok=True)
-        if sys.platform == "win32":
-            yield None
-            return
-        handles = locked(folder, busy)
-    try:
-        yield handles[0]
-    finally:
-        for handle in handles:
-            os.close(handle)
+    handle, is_locked = None, False
+    with ExitStack() as stack:
+        while not is_locked:
+            with nullcontext() if folder.is_symlink() else suppress(FileExistsError):  # somebody may just remove it
+                folder.mkdir(exist_ok=True)
+            if sys.platform == "win32":
+                break
+            stack.close()
+            with suppress(FileNotFoundError), errors_about(folder / LOCK, Path(LOCK)):  # somebody has just removed it
+                handle = open_folder(folder)
+                stack.callback(os.close, handle)
+                file = os.open(LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666, dir_fd=handle)
+                stack.callback(os.close, file)
+                try:
+                    with suppress(OSError) if busy is None else nullcontext():  # some disks have no locks
+                        fcntl.flock(file, fcntl.LOCK_EX | (fcntl.LOCK_NB if busy else 0))
+                except BlockingIOError:
+                    raise InputError(busy) from None
+                is_locked = os.path.samestat(os.fstat(file), (folder / LOCK).lstat())
+        yield handle
 
 
 def check_owner(folder: Path, handle: int | None) -> None:
@@ -285,24 +292,6 @@ def check_owner(folder: Path, handle: int | None) -> None:
     with tempfile.TemporaryFile(dir=folder) as probe:  # some network disks have owners of their own
         if os.fstat(probe.fileno()).st_uid != owner:
             raise InputError(f"{folder} belongs to another user; choose another folder, or remove it")
-
-
-def locked(folder: Path, busy: str | None) -> tuple[int, int] | None:
-    """Open and lock a folder and the file in it; return None if another process has just removed it."""
-    with ExitStack() as stack, suppress(FileNotFoundError), errors_about(folder / LOCK, Path(LOCK)):
-        handle = open_folder(folder)
-        stack.callback(os.close, handle)
-        file = os.open(LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666, dir_fd=handle)
-        stack.callback(os.close, file)
-        try:
-            with suppress(OSError) if busy is None else nullcontext():  # some disks have no locks
-                fcntl.flock(file, fcntl.LOCK_EX | (fcntl.LOCK_NB if busy else 0))
-        except BlockingIOError:
-            raise InputError(busy) from None
-        if os.path.samestat(os.fstat(file), (folder / LOCK).lstat()):
-            stack.pop_all()
-            return handle, file
-    return None
 
 
 def mode_of(target: Path) -> int:

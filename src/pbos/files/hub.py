@@ -115,35 +115,31 @@ def api() -> HfApi:
 @contextmanager
 def errors_about(place: Place) -> Iterator[None]:
     """Turn the errors of huggingface_hub, which have several lines, into one sentence."""
+    cause: Exception
     try:
         yield
+        return
     except errors.GatedRepoError as error:
-        page = f"{api().endpoint}/{place.repo}"
-        raise ModelError(f"{place.url} is gated; ask for access at {page}, then {LOG_IN}") from harmless(error)
+        cause, problem = error, f" is gated; ask for access at {api().endpoint}/{place.repo}, then {LOG_IN}"
     except errors.RepositoryNotFoundError as error:
-        raise ModelError(
-            f"{place.url}: no such repository, or it is private; check the name, or {LOG_IN}"
-        ) from harmless(error)
+        cause, problem = error, f": no such repository, or it is private; check the name, or {LOG_IN}"
     except errors.RevisionNotFoundError as error:
-        raise ModelError(f"{place.url}: the repository has no revision {place.revision}") from harmless(error)
+        cause, problem = error, f": the repository has no revision {place.revision}"
     except errors.HFValidationError as error:
         raise InputError(f"{place.url}: {first_line(error)}") from harmless(error)
     except errors.LocalEntryNotFoundError as error:
         offline = isinstance(error.__cause__, errors.OfflineModeIsEnabled)
         why = "HF_HUB_OFFLINE is set" if offline else "the Hugging Face Hub cannot be reached"
-        raise ModelError(f"{place.url} is not in the cache, and {why}") from harmless(error)
+        cause, problem = error, f" is not in the cache, and {why}"
     except errors.HfHubHTTPError as error:
-        if error.response is not None and error.response.status_code in (401, 403):
-            raise ModelError(
-                f"{place.url}: no permission; {LOG_IN}, with a token that may use {place.repo}"
-            ) from harmless(error)
-        raise ModelError(f"{place.url}: {first_line(error)}") from harmless(error)
+        refused = error.response is not None and error.response.status_code in (401, 403)
+        why = f"no permission; {LOG_IN}, with a token that may use {place.repo}" if refused else first_line(error)
+        cause, problem = error, f": {why}"
     except (NETWORK_ERROR, errors.OfflineModeIsEnabled) as error:
-        why = first_line(error)
-        raise ModelError(f"{place.url}: the Hugging Face Hub cannot be reached ({why})") from harmless(error)
+        cause, problem = error, f": the Hugging Face Hub cannot be reached ({first_line(error)})"
     except (AttributeError, LookupError, TypeError, ValueError) as error:
-        why = first_line(error)
-        raise ModelError(f"{place.url}: the answer of the Hub cannot be used ({why})") from harmless(error)
+        cause, problem = error, f": the answer of the Hub cannot be used ({first_line(error)})"
+    raise ModelError(f"{place.url}{problem}") from harmless(cause)
 
 
 def first_line(error: Exception) -> str:

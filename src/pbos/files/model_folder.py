@@ -197,24 +197,18 @@ def check_writable(path: PathLike) -> PathLike:
         return target
     if is_remote(path):
         check_target(path)
-    else:
-        check_local(path, Path(target))
+    elif not (folder := Path(target)).parent.is_dir():
+        raise ModelError(f"cannot save to {path}: the folder {folder.parent} does not exist")
+    elif not os.access(folder.parent, os.W_OK):
+        raise ModelError(f"cannot save to {path}: no permission to write in {folder.parent}")
+    elif folder.exists() and not folder.is_dir():
+        raise ModelError(f"{path} is a file; a pbos model is a folder, choose another path")
     names = names_in(target)
     if names and not is_model(target):
         raise ModelError(f"{path} is a folder with other content, not a pbos model; choose another path")
     if others := sorted(names - {TENSORS, CONFIG, CARD, ".DS_Store"}):
         raise ModelError(f"{path} contains {others[0]}, which is not part of a pbos model; choose another path")
     return target
-
-
-def check_local(path: PathLike, target: Path) -> None:
-    """Raise ModelError if no folder can be written at a path."""
-    if not target.parent.is_dir():
-        raise ModelError(f"cannot save to {path}: the folder {target.parent} does not exist")
-    if not os.access(target.parent, os.W_OK):
-        raise ModelError(f"cannot save to {path}: no permission to write in {target.parent}")
-    if target.exists() and not target.is_dir():
-        raise ModelError(f"{path} is a file; a pbos model is a folder, choose another path")
 
 
 def is_model(folder: PathLike) -> bool:

@@ -394,7 +394,7 @@ def decompress(path: PathLike, raw: BinaryIO, new_decompressor: Callable[[], Any
             packed += len(data)
             while more or (data := data if part else data.lstrip(b"\0")):  # zeros may follow a part
                 part = part or new_decompressor()
-                # of bz2 and xz, which make 45 MB of 50 bytes, at most a block, and then more without new data
+                # 50 bytes of bz2 may be 45 MB: ask it, and xz, for one block at a time
                 chunk = part.decompress(data, BLOCK) if hasattr(part, "needs_input") else part.decompress(data)
                 unpacked += len(chunk)
                 check_expansion(path, packed, unpacked)
