@@ -117,7 +117,7 @@ def learn(
     dtype: Annotated[str, one_of(DTYPES, "How to store the vectors.")] = "float16",
     threads: ThreadsOption = None,
     scheduler: SchedulerOption = None,
-    seed: Annotated[int, typer.Option(min=0, help="Determines how frequent words are thinned out.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Determines how frequent words are subsampled.")] = 0,
     **settings: Any,
 ) -> None:
     """Learn a model from text.
