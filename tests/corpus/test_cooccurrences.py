@@ -29,7 +29,7 @@ def test_pairs_are_counted_as_defined(tmp_path, window):
     assert all((np.diff(found.indices[a:b]) > 0).all() for a, b in zip(found.indptr, found.indptr[1:], strict=False))
 
 
-def test_frequent_words_are_thinned_out():
+def test_frequent_words_are_subsampled():
     """The share of tokens that stay is sqrt(x) + x, in expectation; then a window reaches over the gaps."""
     n = 400_000
     text = " ".join(np.random.default_rng(0).choice(["often", "seldom"], n, p=[0.99, 0.01]))

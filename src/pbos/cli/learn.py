@@ -46,7 +46,7 @@ class Learning(Counting):
     vectors: Annotated[str | None, Option(metavar="FILE", help="Write the word vectors too: .vec, .npz, ...")] = None
     counts: Annotated[str | None, Option(metavar="FILE", help="Write the word counts too: .tsv or .csv.")] = None
     dtype: options.DType = "float16"
-    seed: Annotated[int, Option(min=0, help="Determines how frequent words are thinned out.")] = 0
+    seed: Annotated[int, Option(min=0, help="Determines how frequent words are subsampled.")] = 0
 
 
 @options.with_options(*options.fields_of(Counting))

@@ -53,7 +53,7 @@ def count_text(
         temporary: Whether `target` is not kept, so that the counts of a short text can stay in memory.
         progress: Show a progress bar; None for "if stderr is a terminal".
     """
-    parts = parts_of(target)
+    parts = folder_of_runs(target)
     with tempfile.TemporaryDirectory(dir=target.parent) if temporary else staging_path(parts) as unpacked:
         shards = source.shards(Path(unpacked), pool)
         if temporary and len(shards) == 1:
@@ -88,7 +88,7 @@ def count_text(
     return Cooccurrences.load(target)
 
 
-def parts_of(target: Path) -> Path:
+def folder_of_runs(target: Path) -> Path:
     """Return the folder for what is counted until it is complete."""
     return target.with_name(f"{target.name}.parts")
 

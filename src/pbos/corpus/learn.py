@@ -6,7 +6,7 @@ import itertools
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from os import PathLike
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from pbos.corpus.cooccurrences import Cooccurrences, Counting
-from pbos.corpus.counting import count_text, parts_of
+from pbos.corpus.counting import count_text, folder_of_runs
 from pbos.corpus.sources import source_of
 from pbos.corpus.vectors import word_vectors
 from pbos.errors import InputError, whole_number
@@ -83,17 +83,15 @@ def count(
     kept = cooccurrences
     if kept is None and output is not None:
         kept = f"{Path(output).name if is_remote(output) else os.fspath(output)}.words"
-    check_folder("cooccurrences=FOLDER", cooccurrences, add=add)
-    check_folder("output=FILE", kept, resume=resume, scheduler=scheduler not in (None, "local"))
+    check_kept("cooccurrences=FOLDER", cooccurrences, add=add)
+    check_kept("output=FILE", kept, resume=resume, scheduler=scheduler not in (None, "local"))
     if output is not None and is_local_folder(output):
         raise InputError(f"{output} is a folder, not a file to write counts to")
     check_name(output or "")
     check_outputs([output], kept)
     source = source_of(text, column, pretokenized)
     counting = Counting(source.cut, bool(lowercase), window if cooccurrences else 0)
-    with folder_for(kept) as folder, pool_of(scheduler, threads, most) as pool:
-        if kept is not None:
-            check_counted(folder, counting, add, resume)
+    with folder_for(kept, counting, add, resume) as folder, pool_of(scheduler, threads, most) as pool:
         found = count_text(source, counting, folder, pool, add=add, temporary=kept is None, progress=progress)
         order = np.argsort(-found.counts, kind="stable")
         order = order[found.counts[order] >= min_count]
@@ -192,16 +190,15 @@ def learn(
     check_outputs([vectors, counts], cooccurrences, of_training=(output, checked.parts))
     if isinstance(text, (str, PathLike)) and is_local_folder(text):
         text = Cooccurrences.load(text)
-    with folder_for(cooccurrences) as folder:
+    with ExitStack() as stack:
         if isinstance(text, Cooccurrences):
             pairs = text
         else:
             remote = scheduler not in (None, "local")
-            check_folder("cooccurrences=FOLDER", cooccurrences, add=add, resume=resume, scheduler=remote)
-            source = source_of(text, column, pretokenized)
+            check_kept("cooccurrences=FOLDER", cooccurrences, add=add, resume=resume, scheduler=remote)
+            source, temporary = source_of(text, column, pretokenized), cooccurrences is None
             counting = Counting(source.cut, bool(lowercase), window, seed=seed)
-            if not (temporary := cooccurrences is None):
-                check_counted(folder, counting, add, resume)
+            folder = stack.enter_context(folder_for(cooccurrences, counting, add, resume))
             with pool_of(scheduler, threads, most) as pool:
                 pairs = count_text(source, counting, folder, pool, add=add, temporary=temporary, progress=progress)
         words, matrix, n_times = word_vectors(
@@ -226,16 +223,29 @@ def learn(
 
 
 @contextmanager
-def folder_for(kept: str | PathLike[str] | None) -> Iterator[Path]:
-    """Yield the folder for what is counted: the one that is asked for, or a temporary one."""
-    if kept is not None:
-        yield resolve_links(absolute(kept))
+def folder_for(kept: str | PathLike[str] | None, counting: Counting, add: bool, resume: bool) -> Iterator[Path]:
+    """Yield the folder to count into: a temporary one, or the one to keep, if what it has is what to go on with."""
+    if kept is None:
+        with tempfile.TemporaryDirectory(prefix="pbos-") as scratch:
+            yield Path(scratch, "counted")
         return
-    with tempfile.TemporaryDirectory(prefix="pbos-") as scratch:
-        yield Path(scratch, "counted")
+    folder = resolve_links(absolute(kept))
+    parts = folder_of_runs(folder)
+    sweep(folder.parent, folder.name)
+    if parts.exists() and not resume:
+        raise InputError(f"{parts} is left from an interrupted call, or in use by another; wait, resume, or remove it")
+    if add and not folder.exists():
+        raise InputError(f"{folder} does not exist, so nothing can be added to it; count the first text without add")
+    if folder.exists():
+        known = Cooccurrences.load(folder).counting
+        if known != counting:
+            raise InputError(f"{folder} was counted with other settings ({known}); use these, or another folder")
+        if not (add or resume):
+            raise InputError(f"{folder} exists already; resume, add to it, choose another folder, or remove it")
+    yield folder
 
 
-def check_folder(place: str, folder: str | PathLike[str] | None, **wanted: bool) -> None:
+def check_kept(place: str, folder: str | PathLike[str] | None, **wanted: bool) -> None:
     """Raise InputError if an argument needs a folder that is not there."""
     for name, value in wanted.items():
         if value and folder is None:
@@ -251,7 +261,7 @@ def check_outputs(
     paths = [path for path in (*files, counted and absolute(counted)) if path is not None]
     for path in paths:
         check_target(path)
-    places = [*files, counted, counted and parts_of(absolute(counted)), *of_training]
+    places = [*files, counted, counted and folder_of_runs(absolute(counted)), *of_training]
     given = [(path, resolve_links(path)) for path in places if path is not None and not is_remote(path)]
     for (one, place), (other, outer) in itertools.permutations(given, 2):
         if outer in (place, *place.parents):
@@ -269,19 +279,3 @@ def check_counting(window: int, threads: int | None, scheduler: Any) -> None:
         raise InputError(f"window can be at most {MAX_WINDOW}, got {window}")
     thread_count(threads)
     check_scheduler(scheduler)
-
-
-def check_counted(folder: Path, counting: Counting, add: bool, resume: bool) -> None:
-    """Raise InputError if what a folder has is not what to go on with."""
-    parts = parts_of(folder)
-    sweep(folder.parent, folder.name)
-    if parts.exists() and not resume:
-        raise InputError(f"{parts} is left from an interrupted call, or in use by another; wait, resume, or remove it")
-    if add and not folder.exists():
-        raise InputError(f"{folder} does not exist, so nothing can be added to it; count the first text without add")
-    if folder.exists():
-        known = Cooccurrences.load(folder).counting
-        if known != counting:
-            raise InputError(f"{folder} was counted with other settings ({known}); use these, or another folder")
-        if not (add or resume):
-            raise InputError(f"{folder} exists already; resume, add to it, choose another folder, or remove it")

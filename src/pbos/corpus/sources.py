@@ -36,7 +36,7 @@ from pbos.tables.text import are_vectors
 from pbos.words.text import is_missing
 
 Item = TypeVar("Item")
-BLOCK = 16 << 20  # bytes of a shard; a fixed size, because thinning out depends on it
+BLOCK = 16 << 20  # bytes of a shard; a fixed size, because subsampling depends on it
 NEAR = 1 << 16  # bytes before a cut that are searched for an end of line
 CHUNK = 1 << 20
 NOT_IN_TOKENS = f"[{BETWEEN_TOKENS}\t]"  # a tab would break files of counts

@@ -141,15 +141,15 @@ def subsample(ids, line_ends, keep, seed):
 
 
 @kernel
-def count_contexts(thinned, thinned_ends, ids, line_ends, n_words, window):
+def count_contexts(sample, sample_ends, ids, line_ends, n_words, window):
     """Return how often each word has each context, as a CSR matrix with sorted columns.
 
-    Of n words, column c < n is the context "near c": a word at distance d in a line of the thinned text counts
+    Of n words, column c < n is the context "near c": a word at distance d in a line of the sample counts
     window + 1 - d. Columns n + c and 2 n + c are the contexts "before c" and "after c": c is the next word, or the one
     before, in the whole text. All are whole numbers, so the order of adding them up does not matter.
     """
     indptr = np.zeros(n_words + 1, np.int64)
-    for words, ends, most in ((thinned, thinned_ends, window), (ids, line_ends, 1)):
+    for words, ends, most in ((sample, sample_ends, window), (ids, line_ends, 1)):
         start = 0
         for line in range(ends.size):
             for at in range(start, ends[line]):
@@ -161,7 +161,7 @@ def count_contexts(thinned, thinned_ends, ids, line_ends, n_words, window):
     weights = np.empty(indptr[n_words], np.uint8)
     filled = indptr[:-1].copy()
     for words, ends, most, before, after in (
-        (thinned, thinned_ends, window, 0, 0),
+        (sample, sample_ends, window, 0, 0),
         (ids, line_ends, 1, n_words, 2 * n_words),
     ):
         start = 0
