@@ -129,13 +129,8 @@ PLAIN_TOTAL = 2.0**-400  # ... if their total is at least this: then what underf
 
 @part
 def write_forward(starts, span_probs, forward):
-    """forward[0] = 1; forward[j] = sum over spans (i, j) of forward[i] * p(i, j).
-
-    Returns forward[l], or 0 if the word is too long or too improbable to do without exponents.
-    """
+    """forward[0] = 1; forward[j] = sum over spans (i, j) of forward[i] * p(i, j), for a short word."""
     length = starts.size - 1
-    if length > PLAIN_LENGTH:
-        return 0.0
     for i in range(np.uint64(length + 1)):
         forward[i] = 0.0
     forward[0] = 1.0
@@ -143,7 +138,6 @@ def write_forward(starts, span_probs, forward):
         value, first = forward[i], np.uint64(starts[i])
         for at in range(np.uint64(starts[i + ONE]) - first):
             forward[i + ONE + at] += value * span_probs[first + at]
-    return forward[length] if forward[length] >= PLAIN_TOTAL else 0.0
 
 
 @part
@@ -190,8 +184,11 @@ def write_posteriors(starts, span_probs, posteriors, forward, backward):
     `posteriors` may be `span_probs` itself. `forward` and `backward` are space for length + 1 values each.
     """
     length = starts.size - 1
-    total = write_forward(starts, span_probs, forward)
-    if total > 0.0:
+    total = 0.0
+    if length <= PLAIN_LENGTH:
+        write_forward(starts, span_probs, forward)
+        total = forward[length]
+    if total >= PLAIN_TOTAL:
         inverse = 1.0 / total
         backward[length] = 1.0
         for back in range(np.uint64(length)):
@@ -223,12 +220,16 @@ def log_total(starts, span_probs, values):
 
     `values` is space for length + 1 numbers.
     """
-    total = write_forward(starts, span_probs, values)
-    if total > 0.0:
-        return np.log(total)
-    exponents = np.empty(starts.size, np.int64)
-    write_backward(starts, span_probs, values, exponents)
-    return np.log(values[0]) + exponents[0] * np.log(BIG)
+    length = starts.size - 1
+    total, exponent = 0.0, 0
+    if length <= PLAIN_LENGTH:
+        write_forward(starts, span_probs, values)
+        total = values[length]
+    if total < PLAIN_TOTAL:
+        exponents = np.empty(length + 1, np.int64)
+        write_backward(starts, span_probs, values, exponents)
+        total, exponent = values[0], exponents[0]
+    return np.log(total) + exponent * np.log(BIG)
 
 
 @kernel
@@ -340,7 +341,8 @@ def weights_of_run(nodes, weighing, codes, offsets, first, last, negligible, by_
     size = np.uint64(0)
     for word in range(first, last):
         begin, length = offsets[word], offsets[word + 1] - offsets[word]
-        word_starts = slots_of_word(starts, offsets, first, word)
+        slot = begin - offsets[first] + word - first
+        word_starts = starts[slot : slot + length + 1]  # without a call, which would count references
         if weighing[1] != UNIFORM:
             write_posteriors(word_starts, weights, weights, forward, backward)
         total, total_length = write_weights(codes, begin, word_starts, span_rows, span_lengths, weighing, weights)

@@ -198,15 +198,16 @@ class Subwords:
 
         def embed_chunk(chunk: slice) -> None:
             given = words[chunk]
-            rows = {word: row for row, word in enumerate(dict.fromkeys(given))}
-            if 2 * len(rows) > len(given):
+            distinct = list(dict.fromkeys(given))
+            if 2 * len(distinct) > len(given):
                 return self._embed_read(self.read(given), chunk.start, vectors, out[chunk])
-            composed = np.empty((len(rows), out.shape[1]), np.float32)
+            composed = np.empty((len(distinct), out.shape[1]), np.float32)
             try:
-                self._embed_read(self.read(list(rows)), 0, vectors, composed)
+                self._embed_read(self.read(distinct), 0, vectors, composed)
             except InputError:
                 encode(given, self.spelling, chunk.start)  # raises with the position among all words
                 raise
+            rows = {word: row for row, word in enumerate(distinct)}
             np.take(composed, [rows[word] for word in given], axis=0, out=out[chunk])
 
         _ = self._weight_nodes  # unpacked before there are threads
@@ -401,18 +402,27 @@ def as_segmentations(words: list[str], arrays: tuple[Any, Any, Any], n: int | No
     These are the n best of each word, equal ones in their given order; or, if n is None, all as they come.
     """
     word_indptr, probabilities, cuts = arrays
-    probs, places, found = probabilities.tolist(), cuts.tolist(), []
-    begins = [*np.flatnonzero(cuts == 0).tolist(), cuts.size]
-    for word, (start, end) in zip(words, itertools.pairwise(word_indptr.tolist()), strict=True):
-        order = [*range(start, end)]
+    firsts = np.flatnonzero(cuts == 0)
+    if len(words) == 1:  # loops are faster than arrays
+        (word,), places, probs, begins = words, cuts.tolist(), probabilities.tolist(), [*firsts.tolist(), cuts.size]
+        order = list(range(len(probs)))
         if n is not None:
             order = sorted(order, key=probs.__getitem__, reverse=True)[:n]
-        of_word = []
-        for at in order:
-            pieces, last = [], 0
-            for cut in places[begins[at] + 1 : begins[at + 1]]:
-                pieces.append(word[last:cut])
-                last = cut
-            of_word.append(tuple.__new__(Segmentation, (tuple(pieces), probs[at])))  # faster than Segmentation(...)
-        found.append(of_word)
-    return found
+        parts = [places[begins[at] : begins[at + 1]] for at in order]
+        pieces = [tuple([word[begin:end] for begin, end in itertools.pairwise(part)]) for part in parts]
+        return [list(map(Segmentation, pieces, [probs[at] for at in order]))]
+    of_word, sizes = np.repeat(np.arange(len(words)), np.diff(word_indptr)), np.diff(firsts, append=cuts.size) - 1
+    if n is not None:
+        rank = np.arange(of_word.size) - word_indptr[of_word]
+        chosen = np.lexsort((-probabilities, of_word))[rank < n]
+        of_word, firsts, sizes, probabilities = of_word[chosen], firsts[chosen], sizes[chosen], probabilities[chosen]
+    bounds = np.concatenate([[0], np.cumsum(sizes)])
+    at = np.arange(bounds[-1]) + np.repeat(firsts - bounds[:-1], sizes)  # the first cut of each piece
+    spelled = map(words.__getitem__, np.repeat(of_word, sizes).tolist())
+    spans = zip(spelled, cuts[at].tolist(), cuts[at + 1].tolist(), strict=True)
+    all_pieces = [word[begin:end] for word, begin, end in spans]
+    tuples = [tuple(all_pieces[first:last]) for first, last in itertools.pairwise(bounds.tolist())]
+    pairs = zip(tuples, probabilities.tolist(), strict=True)
+    found = list(map(tuple.__new__, itertools.repeat(Segmentation), pairs))  # faster than Segmentation(*pair)
+    ends = np.searchsorted(of_word, np.arange(len(words) + 1)).tolist()
+    return [found[first:last] for first, last in itertools.pairwise(ends)]
