@@ -189,7 +189,9 @@ class PbosKeyedVectors(KeyedVectors):  # type: ignore[misc]
         result = KeyedVectors(self.vector_size)
         result.add_vectors(kept, self.vectors[: len(kept)])
         seen = {key(word) for word in kept}
-        unseen = {key(word): word for word in words if key(word) not in seen and word in self}
-        if unseen:
-            result.add_vectors(list(unseen.values()), self[unseen.values()])
+        unseen = list({key(word): word for word in words if word and key(word) not in seen}.values())
+        if case_insensitive:  # as written or in lower case, whichever the model covers better
+            unseen = [max(word, word.lower(), key=self.model.coverage) for word in unseen]
+        if chosen := [word for word in unseen if word in self]:
+            result.add_vectors(chosen, self[chosen])
         return result
