@@ -69,6 +69,7 @@ class Model(Segmenter):
         return self.dims
 
     def __getitem__(self, words: str | Iterable[str]) -> npt.NDArray[np.float32]:
+        """Return the vector of one word, float32 (dims,), or of many, (n_words, dims)."""
         return self.embed(words)
 
     def embed(
@@ -289,6 +290,7 @@ class Model(Segmenter):
         return iter(self.words)
 
     def __contains__(self, word: object) -> bool:
+        """Return whether a word is a training word."""
         return isinstance(word, str) and self.subwords.read([word])[0] in self.subwords.word_rows
 
     def with_targets(self, vectors: Any) -> Model:
