@@ -15,13 +15,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
+from places import DATA, FIXTURES, ROOT, skip_or_fail
 
 import pbos
 from pbos.cli import main
-
-ROOT = Path(__file__).resolve().parents[1]
-DATA = Path(os.environ.get("PBOS_DATA") or ROOT.parent / "shared" / "data")
-FIXTURES = ROOT / "tests" / "fixtures"
 
 # The tier `core` is every file that is not listed here: it needs the base dependencies, pytest and Hypothesis.
 NEEDS = {  # the tier `adapters`: files, or folders, and the modules without which they are not collected
@@ -105,7 +102,8 @@ def pytest_configure(config):
     """Leave out files whose extras are not installed. As an option, since hooks of this file do not apply to src."""
     left_out = [str(ROOT / path) for path in MISSING]
     config.option.ignore = [*(config.option.ignore or []), *left_out]
-    config.option.ignore_glob = [*(config.option.ignore_glob or []), *(f"{path}/*" for path in left_out)]
+    globs = [*(f"{path}/*" for path in left_out), f"{ROOT}/tests/*conftest.py"]  # these have no doctests
+    config.option.ignore_glob = [*(config.option.ignore_glob or []), *globs]
 
 
 def pytest_terminal_summary(terminalreporter):
@@ -126,13 +124,6 @@ def pytest_collection_modifyitems(items):
             item.add_marker("adapters" if names & NEEDS.keys() else "core")
         if names & NUMPY_2 and np.lib.NumpyVersion(np.__version__) < "2.0.0":
             item.add_marker(pytest.mark.skip(reason="needs NumPy 2"))
-
-
-def skip_or_fail(reason):
-    """Skip a test that cannot run here; with PBOS_REQUIRE_DATA=1, as in .ci/run, it fails instead."""
-    if os.environ.get("PBOS_REQUIRE_DATA") == "1":
-        pytest.fail(reason)
-    pytest.skip(reason)
 
 
 @pytest.fixture(scope="session")

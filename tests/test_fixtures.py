@@ -3,7 +3,7 @@
 import runpy
 
 import numpy as np
-from conftest import FIXTURES, ROOT
+from places import FIXTURES, ROOT
 
 import pbos
 

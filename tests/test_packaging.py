@@ -4,7 +4,7 @@ import os
 import tarfile
 from pathlib import Path
 
-from conftest import ROOT
+from places import ROOT
 
 
 def built(root, folder):

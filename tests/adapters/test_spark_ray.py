@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import ray
-from conftest import skip_or_fail
+from places import skip_or_fail
 from pyarrow import parquet
 from pyspark.sql import SparkSession
 from test_docs import ROOT, blocks_of

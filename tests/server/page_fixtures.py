@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from browser import PATIENCE, served, sync_api
-from conftest import ROOT, skip_or_fail
+from places import ROOT, skip_or_fail
 
 import pbos
 
