@@ -91,8 +91,6 @@ def test_urls_of_local_files_are_paths(write):
 
 def test_urls_need_an_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "fsspec.core", None)
-    monkeypatch.delitem(sys.modules, "pbos.files.remote", raising=False)
-    monkeypatch.delattr("pbos.files.remote", raising=False)
     with pytest.raises(MissingExtraError, match=r'a path that is a URL needs .* pip install "pbos\[remote\]"'):
         pbos.load("s3://bucket/model")
 

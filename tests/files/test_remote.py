@@ -24,8 +24,7 @@ import pbos
 from pbos import FormatError, InputError, ModelError
 from pbos.corpus import embed_files as embedding
 from pbos.corpus import sources
-from pbos.files import paths as files
-from pbos.files import remote
+from pbos.files import cache
 from pbos.files.atomic import write_whole
 from pbos.files.paths import exists, names_in, open_bytes, user_cache
 from pbos.jobs.pools import Threads
@@ -216,10 +215,10 @@ def test_many_processes_copy_once(saved, model, caplog):
 
 
 def test_what_a_killed_process_left_is_removed(saved, tmp_path):
-    folder = remote.fetch(saved, "config.json")
+    folder = cache.fetch(saved, "config.json")
     (folder.parent / ".rest.0123456789ab.tmp").mkdir()
-    assert remote.fetch(saved, "config.json") == folder
-    remote.fetch(saved, "config.json", "README.md")
+    assert cache.fetch(saved, "config.json") == folder
+    cache.fetch(saved, "config.json", "README.md")
     assert not (folder.parent / ".rest.0123456789ab.tmp").exists()
 
 
@@ -366,7 +365,7 @@ def test_names_in_a_store_that_would_lead_elsewhere(store, model, tmp_path):
         assert len(pbos.load(f"s3://bucket/{folder}")) == len(model)
     for name in ("a/..", "../x.txt", "a/" + "n" * 300 + ".vec"):
         pbos.WordVectors(["a"], [[1.0]]).write(f"s3://bucket/{name}", format="word2vec")
-        assert files.on_disk(f"s3://bucket/{name}").read_bytes() == b"1 1\na 1\n"
+        assert cache.on_disk(f"s3://bucket/{name}").read_bytes() == b"1 1\na 1\n"
     bucket = boto3.resource("s3").Bucket("bucket")
     assert len(list(bucket.objects.all())) > 25
     bucket.objects.all().delete()  # which s3fs cannot
@@ -376,9 +375,9 @@ def test_names_in_a_store_that_would_lead_elsewhere(store, model, tmp_path):
 
 def test_a_cache_that_may_not_be_written(saved, monkeypatch):
     """That of another user: what is there is used, without a lock."""
-    folder = remote.fetch(saved, "config.json")
-    monkeypatch.setattr(remote, "lock", None)
-    assert remote.fetch(saved, "config.json") == folder
+    folder = cache.fetch(saved, "config.json")
+    monkeypatch.setattr(cache, "lock", None)
+    assert cache.fetch(saved, "config.json") == folder
 
 
 # -- many files --------------------------------------------------------------------------------------------------------

@@ -19,8 +19,8 @@ import pytest
 from pyarrow import parquet
 
 import pbos
+from pbos.files import cache
 from pbos.files import paths as files
-from pbos.files import remote
 from pbos.tables import fetching
 
 
@@ -177,7 +177,7 @@ USES = {
     "count": pbos.count,
     "lines": files.read_lines,
     "state": files.state_of,
-    "on_disk": files.on_disk,
+    "on_disk": cache.on_disk,
     "local": files.absolute,
     "write": lambda url: pbos.WordVectors(["a"], [[1.0]]).write(url),
     "save": lambda url: pbos.Segmenter.from_counts({"a": 1}).save(url),
@@ -276,8 +276,8 @@ def test_nothing_that_is_written_has_what_is_secret_in_a_url(secretive, web, run
     ):
         code, out, err = run(*command.split())
         assert (code, SECRET.search(out + err)) == (0, None), err
-    remote.fetch(here, "t.txt?SiGnAtUrE")
-    files.on_disk(f"{here}/t.txt?SiGnAtUrE")
+    cache.fetch(here, "t.txt?SiGnAtUrE")
+    cache.on_disk(f"{here}/t.txt?SiGnAtUrE")
     written = list(tmp_path.rglob("*"))
     assert len(written) > 20
     for file in written:

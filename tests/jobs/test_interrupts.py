@@ -165,7 +165,7 @@ def write():
 
 def test_an_upload_at_the_end_of_writing_can_be_interrupted(monkeypatch):
     """It takes long."""
-    names = {"ctrl_c": ctrl_c, "ends": [], "__name__": "pbos.files.remote"}
+    names = {"ctrl_c": ctrl_c, "ends": [], "__name__": "pbos.files.atomic"}
     exec(UPLOAD, names)
     monkeypatch.setattr(training, "one_blas_thread", names["write"])
     with pytest.raises(KeyboardInterrupt):

@@ -30,6 +30,7 @@ from pbos.files.paths import (
     to_local_path,
     url_of,
 )
+from pbos.files.remote import store_of
 from pbos.jobs.pools import Pool
 from pbos.jobs.threads import blocks
 from pbos.tables.text import are_vectors
@@ -174,9 +175,8 @@ def plain_size(path: str) -> int | None:
 def read_range(path: str, start: int, stop: int) -> bytes:
     """Return some bytes of a file."""
     if is_remote(path):
-        from pbos.files import remote
-
-        return remote.read_range(path, start, stop)
+        with store_of(path) as (system, place):
+            return bytes(system.cat_file(place, start=start, end=stop))
     with open_file(path) as stream:
         stream.seek(start)
         return stream.read(stop - start)
@@ -193,9 +193,9 @@ def files_of(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
         if exists(name):
             matches = [name]
         elif is_remote(name):
-            from pbos.files import remote
-
-            matches = remote.files_like(name)
+            with store_of(name) as (system, place):
+                infos = system.glob(place, detail=True)
+                matches = sorted(system.unstrip_protocol(at) for at, info in infos.items() if info["type"] == "file")
         else:  # unlike those of Path.glob, the pattern may be absolute
             matches = sorted(file for file in glob.glob(name, recursive=True) if not Path(file).is_dir())  # noqa: PTH207
         if not matches:

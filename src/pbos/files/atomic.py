@@ -17,12 +17,23 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from types import SimpleNamespace
 from typing import Any, BinaryIO
 
 from pbos.errors import InputError
-from pbos.files.paths import PathLike, digest_of, is_hub, is_remote, resolve_links, suffix_of, to_local_path, zstandard
+from pbos.files.paths import (
+    PathLike,
+    digest_of,
+    is_hub,
+    is_remote,
+    resolve_links,
+    suffix_of,
+    to_local_path,
+    url_of,
+    zstandard,
+)
+from pbos.files.remote import store_of
 
 if sys.platform != "win32":
     import fcntl
@@ -42,9 +53,11 @@ def check_target(path: PathLike) -> None:
     if suffix_of(path) == ".zst":
         zstandard()
     if is_remote(path):
-        from pbos.files import remote
-
-        remote.check_writable(path)
+        with store_of(url_of(path)) as (system, place):  # to find out, an empty file is written next to it
+            probe = f"{place}.{secrets.token_hex(6)}.tmp"
+            system.pipe_file(probe, b"")
+            with suppress(Exception):  # some may write, but not remove
+                system.rm_file(probe)
         return
     given, folder = to_local_path(path), resolve_links(path).parent
     if not folder.is_dir():
@@ -175,9 +188,7 @@ def write_whole(path: PathLike) -> Iterator[BinaryIO]:
     remote file is uploaded when it is complete.
     """
     if is_remote(path):
-        from pbos.files import remote
-
-        with remote.uploaded(path) as temporary, write_whole(temporary) as stream:
+        with uploaded(path) as temporary, write_whole(temporary) as stream:
             yield stream
         return
     given = to_local_path(path)
@@ -243,9 +254,7 @@ def write_whole_folder(path: PathLike, last: str = "") -> Iterator[Path]:
             yield temporary
         return
     if is_remote(path):
-        from pbos.files import remote
-
-        with remote.uploaded(path, last) as temporary:
+        with uploaded(path, last) as temporary:
             temporary.mkdir()
             yield temporary
         return
@@ -254,6 +263,28 @@ def write_whole_folder(path: PathLike, last: str = "") -> Iterator[Path]:
         temporary.mkdir(mode_of(target) | 0o700)
         yield temporary
         put_in_place(temporary, target)
+
+
+@contextmanager
+def uploaded(path: PathLike, last: str = "") -> Iterator[Path]:
+    """Yield the path of a local file or folder to make; it is uploaded when the block is done.
+
+    A file appears at its URL when it is complete, if that is what the store does. A folder does not: the file `last` is
+    empty until all others are there.
+    """
+    check_target(path)
+    with tempfile.TemporaryDirectory(prefix="pbos-") as scratch:
+        local = Path(scratch, f"new{PurePosixPath(url_of(path)).suffix}")
+        yield local
+        with store_of(url_of(path)) as (system, place):
+            if local.is_file():
+                system.put_file(str(local), place)
+                return
+            with suppress(OSError):  # some stores have folders that have to be made, in others this fails
+                system.mkdir(place, create_parents=False)
+            system.pipe_file(f"{place}/{last}", b"")
+            for file in sorted(local.iterdir(), key=lambda file: file.name == last):
+                system.put_file(str(file), f"{place}/{file.name}")
 
 
 @contextmanager

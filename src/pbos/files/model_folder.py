@@ -23,10 +23,10 @@ import numpy.typing as npt
 
 from pbos.errors import ModelError
 from pbos.files.atomic import check_target, errors_about, reserve, write_whole_folder
+from pbos.files.cache import fetch
 from pbos.files.paths import (
     PathLike,
     exists,
-    fetch,
     is_hub,
     is_remote,
     names_in,

@@ -12,12 +12,13 @@ import re
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from contextlib import contextmanager, suppress
+from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, cast
 from urllib.parse import unquote
 
 from pbos.errors import FormatError, InputError, MissingExtraError, PbosError, harmless, redacted, warn
+from pbos.files.remote import RemoteFile, state_in, store_of
 
 PathLike = str | os.PathLike[str]
 Line = tuple[int, str]  # its number, from 1, and its text
@@ -147,41 +148,50 @@ def digest_of(text: str) -> str:
     return hashlib.blake2b(text.encode(errors="surrogateescape"), digest_size=8).hexdigest()
 
 
+# What is there --------------------------------------------------------------------------------------------------------
+
+
+def info_of(path: PathLike) -> dict[str, Any]:
+    """Return what a store says about the file or folder at a URL, such as its type and its size; nothing if none."""
+    with suppress(FileNotFoundError), store_of(url_of(path)) as (system, place):
+        return dict(system.info(place))
+    return {}
+
+
+def state_of(path: PathLike) -> list[Any]:
+    """Return what changes when a file does: its size and the time of its last change, or what a store says of it."""
+    if is_remote(path):
+        with store_of(url_of(path)) as (system, place):
+            return state_in(system.info(place))
+    status = to_local_path(path).stat()
+    return [status.st_size, status.st_mtime_ns]
+
+
 def exists(path: PathLike) -> bool:
     """Return whether there is a file or folder at a path or URL."""
-    if is_remote(path):
-        from pbos.files import remote
-
-        return bool(remote.info_of(path))
-    return to_local_path(path).exists()
+    return bool(info_of(path)) if is_remote(path) else to_local_path(path).exists()
 
 
 def is_folder(path: PathLike) -> bool:
     """Return whether there is a folder at a path or URL."""
-    if is_remote(path):
-        from pbos.files import remote
-
-        return remote.info_of(path).get("type") == "directory"
-    return to_local_path(path).is_dir()
+    return info_of(path).get("type") == "directory" if is_remote(path) else to_local_path(path).is_dir()
 
 
 def names_in(path: PathLike) -> set[str]:
     """Return the names of what is in a folder; none if there is no such folder."""
     if is_remote(path):
-        from pbos.files import remote
-
-        return remote.names_in(path)
+        with store_of(url_of(path)) as (system, place), suppress(FileNotFoundError):
+            return {PurePosixPath(name).name for name in system.ls(place, detail=False)}
+        return set()
     return {entry.name for entry in to_local_path(path).iterdir()} if to_local_path(path).is_dir() else set()
 
 
 def remove_file(path: PathLike) -> None:
     """Remove a file, if there is one."""
-    if is_remote(path):
-        from pbos.files import remote
-
-        remote.remove(path)
-    else:
-        to_local_path(path).unlink(missing_ok=True)
+    if not is_remote(path):
+        return to_local_path(path).unlink(missing_ok=True)
+    with suppress(FileNotFoundError), store_of(url_of(path)) as (system, place):
+        system.rm_file(place)
 
 
 # Reading --------------------------------------------------------------------------------------------------------------
@@ -270,43 +280,8 @@ def check_text(path: PathLike, head: bytes) -> None:
 def open_file(path: PathLike) -> io.BufferedReader:
     """Open a file for reading bytes."""
     if is_remote(path):
-        from pbos.files import remote
-
-        return io.BufferedReader(remote.RemoteFile(path), buffer_size=1 << 20)
+        return io.BufferedReader(RemoteFile(url_of(path)), buffer_size=1 << 20)
     return to_local_path(path).open("rb")
-
-
-def state_of(path: PathLike) -> list[Any]:
-    """Return what changes when a file does: its size and the time of its last change, or what a store says of it."""
-    if is_remote(path):
-        from pbos.files import remote
-
-        return [str(fact) for fact in remote.facts_about(path)]
-    found = to_local_path(path).stat()
-    return [found.st_size, found.st_mtime_ns]
-
-
-def on_disk(path: PathLike) -> Path:
-    """Return the path of a file that can be mapped; a remote one is fetched."""
-    if is_hub(path):
-        folder, name = os.path.split(path)
-        return fetch(folder, name) / name
-    if is_remote(path):
-        from pbos.files import remote
-
-        return remote.fetch(path) / remote.FILE
-    return to_local_path(path)
-
-
-def fetch(path: PathLike, *names: str) -> Path:
-    """Return a local folder with copies of some files of a remote folder; they are copied once."""
-    if is_hub(path):
-        from pbos.files import hub
-
-        return hub.fetch(path, *names)
-    from pbos.files import remote
-
-    return remote.fetch(path, *names)
 
 
 @contextmanager
@@ -317,7 +292,8 @@ def open_bytes(path: PathLike) -> Iterator[BinaryIO]:
     """
     with open_file(path) as raw:
         if decompressor := compression(raw.peek(6)):
-            with io.BufferedReader(Decompressed(path, raw, decompressor), buffer_size=1 << 20) as stream:
+            chunks = decompress(path, raw, decompressor)
+            with io.BufferedReader(_Decompressed(chunks), buffer_size=1 << 20) as stream:
                 yield cast(BinaryIO, stream)
         else:
             yield raw
@@ -368,18 +344,14 @@ def check_expansion(path: PathLike, packed: int, unpacked: int) -> None:
         )
 
 
-class Decompressed(io.RawIOBase):
-    """What a compressed file contains, for io.BufferedReader."""
-
-    def __init__(self, path: PathLike, raw: BinaryIO, new_decompressor: Callable[[], Any]) -> None:
-        self.chunks, self.left = decompress(path, raw, new_decompressor), memoryview(b"")
+class _Decompressed(io.RawIOBase):  # for io.BufferedReader
+    def __init__(self, chunks: Iterator[bytes]) -> None:
+        self.chunks, self.left = chunks, memoryview(b"")
 
     def readable(self) -> bool:
-        """Return True."""
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Fill the buffer from the current chunk."""
         self.left = self.left or memoryview(next(self.chunks, b""))
         size = min(len(buffer), len(self.left))
         buffer[:size], self.left = self.left[:size], self.left[size:]

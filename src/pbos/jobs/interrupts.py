@@ -27,7 +27,7 @@ FOREIGN = frozenset(  # modules that are not left by an error of ours
     ("numba", "llvmlite", "tempfile", "signal", "importlib", "_frozen_importlib", "_frozen_importlib_external")
 )
 FINISHING = frozenset(("__exit__", "__del__", "staging_path"))  # functions that begin or end with a folder
-LENGTHY = "uploaded"  # the end of a block that takes long and may be left: see remote.py and hub.py
+LENGTHY = "uploaded"  # the end of a block that takes long and may be left: see atomic.py and hub.py
 _waiting: Interrupts | None = None  # whose Ctrl-C is not raised yet
 
 

@@ -14,12 +14,12 @@ import numpy.typing as npt
 
 from pbos.errors import FormatError, InputError
 from pbos.files.atomic import save_array, write_whole_folder
+from pbos.files.cache import fetch
 from pbos.files.paths import (
     BOM,
     PathLike,
     check_expansion,
     damage_in,
-    fetch,
     is_remote,
     names_in,
     resolve_links,

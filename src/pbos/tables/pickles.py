@@ -20,7 +20,8 @@ import numpy as np
 import numpy.typing as npt
 
 from pbos.errors import FormatError
-from pbos.files.paths import PathLike, damage_in, on_disk, open_bytes
+from pbos.files.cache import on_disk
+from pbos.files.paths import PathLike, damage_in, open_bytes
 from pbos.tables.containers import read_member
 from pbos.tables.rows import checked
 from pbos.words.arrays import FloatMatrix
