@@ -11,7 +11,7 @@ from torch import nn
 from torch.utils.data import DataLoader
 
 import pbos
-from pbos.adapters.torch import Bagger, Bags, PbosEmbedding, init_embeddings, is_word, letters_of, style_of
+from pbos.adapters.torch import Bags, PbosEmbedding, init_embeddings, is_word, letters_of, style_of
 from pbos.errors import InputError, ModelError
 from pbos.model import Model
 from pbos.words.vectors import SubwordVectors
@@ -114,7 +114,7 @@ def test_bags_are_made_by_the_workers_of_a_data_loader(model):
 
 
 def test_a_bagger_travels_without_vectors(model):
-    bagger = Bagger(model.subwords)
+    bagger = PbosEmbedding(model).bagger
     packed = pickle.dumps(bagger)
     assert len(packed) < model.subword_vectors.nbytes
     for one, other in zip(pickle.loads(packed)(WORDS), bagger(WORDS), strict=True):

@@ -25,7 +25,6 @@ from pbos.model import Model
 
 try:
     from gensim.models import KeyedVectors
-    from gensim.utils import open as open_text
 except ImportError:
     raise MissingExtraError("pbos.adapters.gensim", "gensim") from None
 
@@ -145,53 +144,3 @@ class PbosKeyedVectors(KeyedVectors):  # type: ignore[misc]
         """Add words and their vectors to the vocabulary."""
         super().add_vectors(keys, weights, extras, replace)
         self.norms = None  # gensim (4.4) would keep the old ones
-
-    def evaluate_word_pairs(
-        self,
-        pairs: Any,
-        delimiter: str = "\t",
-        encoding: str = "utf8",
-        restrict_vocab: int | None = 300000,
-        case_insensitive: bool = True,
-        dummy4unknown: bool = False,
-    ) -> Any:
-        """Correlate similarities with human judgments as gensim does, but compose unseen words.
-
-        Words beyond the first `restrict_vocab` are composed too.
-        """
-        with open_text(pairs, encoding=encoding) as lines:
-            words = [word for line in lines for word in line.split(delimiter)[:2]]
-        known = self._with_unseen(words, restrict_vocab, case_insensitive)
-        return known.evaluate_word_pairs(pairs, delimiter, encoding, len(known), case_insensitive, dummy4unknown)
-
-    def evaluate_word_analogies(
-        self,
-        analogies: Any,
-        restrict_vocab: int | None = 300000,
-        case_insensitive: bool = True,
-        dummy4unknown: bool = False,
-        similarity_function: str = "most_similar",
-    ) -> Any:
-        """Solve analogies as gensim does, but compose unseen words.
-
-        The answers are among the first `restrict_vocab` words and the unseen words of the file.
-        """
-        with open_text(analogies, encoding="utf8") as lines:
-            rows = [line.split() for line in lines if not line.startswith(": ")]
-        words = [word for row in rows if len(row) == 4 for word in row]
-        known = self._with_unseen(words, restrict_vocab, case_insensitive)
-        return known.evaluate_word_analogies(analogies, len(known), case_insensitive, dummy4unknown)
-
-    def _with_unseen(self, words: list[str], restrict_vocab: int | None, case_insensitive: bool) -> Any:
-        """Return plain KeyedVectors of the first words of the vocabulary, followed by the unseen ones of `words`."""
-        key = str.upper if case_insensitive else str
-        kept = self.index_to_key[:restrict_vocab]
-        result = KeyedVectors(self.vector_size)
-        result.add_vectors(kept, self.vectors[: len(kept)])
-        seen = {key(word) for word in kept}
-        unseen = list({key(word): word for word in words if word and key(word) not in seen}.values())
-        if case_insensitive:  # as written or in lower case, whichever the model covers better
-            unseen = [max(word, word.lower(), key=self.model.coverage) for word in unseen]
-        if chosen := [word for word in unseen if word in self]:
-            result.add_vectors(chosen, self[chosen])
-        return result

@@ -11,7 +11,7 @@ This needs no import, because spaCy finds pbos through its entry point. A saved 
 
 import copy
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import cached_property
 from os import PathLike, fspath
@@ -63,20 +63,16 @@ def add_vectors(nlp: Language, model: Source = None, *, attr: str = "ORTH", exac
     """
     vectors = PbosVectors(model, strings=nlp.vocab.strings, attr=attr, exact=exact)
     vectors.embed([])  # raises an error if the model is missing or does not have the given vectors
-    if (names := trained_with_vectors(nlp)) and nlp.vocab.vectors != vectors:
-        warn(f"{', '.join(names)} of this pipeline learned from other vectors; train again with these")
+    models = [(name, component.model) for name, component in nlp.pipeline if hasattr(component, "model")]
+    layers = [(name, layer) for name, model in models for layer in model.walk() if layer.name == "static_vectors"]
+    trained = dict.fromkeys(name for name, layer in layers if layer.has_param("W"))
+    if trained and nlp.vocab.vectors != vectors:
+        warn(f"{', '.join(trained)} of this pipeline learned from other vectors; train again with these")
     nlp.vocab.vectors = vectors
     # A model without a path is only in the saved pipeline, so the config names its place there.
     path = f"vocab/{FOLDER}" if isinstance(model, Model) else None if model is None else fspath(model)
     nlp.config["nlp"]["vectors"] = {"@vectors": NAME, "model": path, "attr": attr, "exact": exact}
     return nlp
-
-
-def trained_with_vectors(nlp: Language) -> list[str]:
-    """Return the names of the components of a pipeline that were trained with its vectors."""
-    models = [(name, component.model) for name, component in nlp.pipeline if hasattr(component, "model")]
-    layers = [(name, layer) for name, model in models for layer in model.walk() if layer.name == "static_vectors"]
-    return list(dict.fromkeys(name for name, layer in layers if layer.has_param("W")))
 
 
 @util.registry.vectors(NAME)  # type: ignore[untyped-decorator]
@@ -93,8 +89,8 @@ def create_vectors(
 class PbosVectors(BaseVectors):  # type: ignore[misc]
     """Vectors for spaCy, composed from the spelling of words: a word with any known subword has a vector.
 
-    The training words are what spaCy calls rows and keys: `most_similar`, `find`, `keys` and `shape` are about them.
-    The vectors cannot be changed.
+    The training words are what spaCy calls rows and keys: `most_similar`, `keys` and `shape` are about them. The
+    vectors cannot be changed.
 
     >>> import spacy
     >>> nlp = add_vectors(spacy.blank("en"))
@@ -104,14 +100,13 @@ class PbosVectors(BaseVectors):  # type: ignore[misc]
     """
 
     mode = "pbos"  # spaCy's own vectors have "default" or "floret"
+    name = "pbos"  # spaCy may set another one
     key2row: dict[int, int] = {}  # noqa: RUF012  # spaCy looks into it for every new word
     is_full = False  # so that spaCy does not make room before it adds a vector
 
-    def __init__(
-        self, model: Source = None, *, strings: Any = None, name: str = "pbos", attr: str = "ORTH", exact: bool = False
-    ) -> None:
+    def __init__(self, model: Source = None, *, strings: Any = None, attr: str = "ORTH", exact: bool = False) -> None:
         check_choice("attr", attr.upper(), ATTRIBUTES)
-        self.name, self.attr, self.exact = name, IDS[attr.upper()], exact
+        self.attr, self.exact = IDS[attr.upper()], exact
         self._source = model
         self._stores: tuple[Any, ...] = (StringStore() if strings is None else strings,)
         self.to_ops(get_current_ops())
@@ -144,7 +139,8 @@ class PbosVectors(BaseVectors):  # type: ignore[misc]
 
     def get_batch(self, keys: Iterable[Key]) -> Any:
         """Return the vectors of many words, float32 (n_words, dims); zeros for those without a vector."""
-        return self._ops.asarray(self.embed([self._word(key) for key in as_list(keys)]))
+        listed: Any = keys.tolist() if hasattr(keys, "tolist") else keys
+        return self._ops.asarray(self.embed([self._word(key) for key in listed]))
 
     def most_similar(self, queries: Any, *, batch_size: int = 1024, n: int = 1, sort: bool = True) -> tuple[Any, ...]:
         """Find the n training words nearest to each of some vectors, (n_queries, dims), by cosine, nearest first.
@@ -186,21 +182,6 @@ class PbosVectors(BaseVectors):  # type: ignore[misc]
         """Return the keys of the training words, in their order."""
         return [get_string_id(word) for word in self.model.words]
 
-    def __iter__(self) -> Iterator[int]:
-        return iter(self.keys())
-
-    def find(self, *, key: Any = None, keys: Any = None, row: Any = None, rows: Any = None) -> Any:
-        """Return the row of a key (-1 if it is not a training word), or the key of a row; or of many, as an array."""
-        if sum(given is not None for given in (key, keys, row, rows)) != 1:
-            raise InputError("find needs one of key, keys, row and rows")
-        if row is not None:
-            return get_string_id(self.model.words[row])
-        if rows is not None:
-            return self._ops.asarray(np.array([self.find(row=one) for one in as_list(rows)], np.uint64))
-        places = {known: place for place, known in enumerate(self.keys())}
-        found = [places.get(get_string_id(one), -1) for one in ([key] if keys is None else as_list(keys))]
-        return found[0] if keys is None else self._ops.asarray(np.array(found, np.int32))
-
     @property
     def shape(self) -> tuple[int, int]:
         """The number of training words and of dimensions; zeros if there is no model.
@@ -221,18 +202,13 @@ class PbosVectors(BaseVectors):  # type: ignore[misc]
         """The number of training words."""
         return self.shape[0]
 
-    @property
-    def vectors_length(self) -> int:
-        """The number of dimensions."""
-        return self.shape[1]
-
     def __len__(self) -> int:
         return self.n_keys
 
     @property
     def data(self) -> Any:
         """An array without rows; its type tells spaCy whether vectors are on the CPU or on a GPU."""
-        return self._ops.alloc2f(0, self.vectors_length)
+        return self._ops.alloc2f(0, self.shape[1])
 
     def to_ops(self, ops: Any) -> None:
         """Choose the arrays to return: NumPy's, or CuPy's on a GPU. Vectors are composed on the CPU."""
@@ -259,7 +235,7 @@ class PbosVectors(BaseVectors):  # type: ignore[misc]
         """Return the model as bytes; `attr` and `exact` are in the pipeline's config."""
         with tempfile.TemporaryDirectory() as temporary:
             self.to_disk(temporary)
-            files = {name: Path(temporary, FOLDER, name).read_bytes() for name in (TENSORS, CONFIG, CARD)}
+            files = {file.name: file.read_bytes() for file in Path(temporary, FOLDER).iterdir()}
         return bytes(srsly.msgpack_dumps({FOLDER: files}))
 
     def from_bytes(self, data: bytes, *, exclude: Iterable[str] = ()) -> "PbosVectors":
@@ -283,8 +259,3 @@ class PbosVectors(BaseVectors):  # type: ignore[misc]
         if not isinstance(other, PbosVectors) or (self.attr, self.exact) != (other.attr, other.exact):
             return False
         return self.model is other.model or self.to_bytes() == other.to_bytes()
-
-
-def as_list(values: Any) -> list[Any]:
-    """Return an array of any kind, or any iterable, as a list of Python's own numbers or strings."""
-    return list(values.tolist() if hasattr(values, "tolist") else values)

@@ -11,6 +11,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -51,31 +52,18 @@ class Bags(NamedTuple):
         return Bags(*(None if tensor is None else tensor.to(*args, **kwargs) for tensor in self))
 
 
-class Bagger:
-    """Makes bags of words. It has subwords and weights but no vectors, so that data loaders can copy it.
-
-    >>> import pbos
-    >>> bags = Bagger(pbos.load().subwords)(["higher", "x-ray"])
-    >>> len(bags.offsets)
-    3
-    """
-
-    def __init__(self, subwords: Subwords) -> None:
-        self.subwords = subwords
-
-    def __call__(self, words: Words) -> Bags:
-        """Return the bags of words, or of sentences that are lists of words."""
-        lengths = None
-        if isinstance(words, Iterable) and not isinstance(words, str) and not hasattr(words, "tolist"):
-            words = list(words)
-            if words and isinstance(words[0], Iterable) and not isinstance(words[0], str):
-                sentences = [as_words(sentence) for sentence in words]
-                lengths = torch.tensor([len(sentence) for sentence in sentences])
-                words = [word for sentence in sentences for word in sentence]
-        weights = self.subwords.weights(as_words(words))
-        arrays = weights.indices.astype(np.int64), weights.indptr, weights.data
-        indices, offsets, data = map(torch.from_numpy, arrays)
-        return Bags(indices, offsets, data, lengths)
+def bags_of(subwords: Subwords, words: Words) -> Bags:
+    """Return the bags of words, or of sentences that are lists of words."""
+    lengths = None
+    if isinstance(words, Iterable) and not isinstance(words, str) and not hasattr(words, "tolist"):
+        words = list(words)
+        if words and isinstance(words[0], Iterable) and not isinstance(words[0], str):
+            sentences = [as_words(sentence) for sentence in words]
+            lengths = torch.tensor([len(sentence) for sentence in sentences])
+            words = [word for sentence in sentences for word in sentence]
+    weights = subwords.weights(as_words(words))
+    arrays = weights.indices.astype(np.int64), weights.indptr, weights.data
+    return Bags(*map(torch.from_numpy, arrays), lengths)
 
 
 class PbosEmbedding(nn.Module):  # type: ignore[misc]
@@ -85,7 +73,8 @@ class PbosEmbedding(nn.Module):  # type: ignore[misc]
     loaded with ``torch.load(..., weights_only=True)``.
 
     Attributes:
-        bagger: Makes bags of words, which the module accepts too; can be the `collate_fn` of a DataLoader.
+        bagger: Makes bags of words, which the module accepts too; can be the `collate_fn` of a DataLoader, as it has no
+            vectors to copy.
         bag: The `torch.nn.EmbeddingBag` with the subword vectors.
 
     >>> import pbos
@@ -114,8 +103,8 @@ class PbosEmbedding(nn.Module):  # type: ignore[misc]
 
     def _take(self, model: Model) -> None:
         """Take all of a model but its vectors."""
-        self.bagger = Bagger(model.subwords)
-        self._words, self._info = pack_strings(model.words), model.info
+        self.bagger = partial(bags_of, model.subwords)
+        self._subwords, self._words, self._info = model.subwords, pack_strings(model.words), model.info
 
     @property
     def dims(self) -> int:
@@ -140,22 +129,22 @@ class PbosEmbedding(nn.Module):  # type: ignore[misc]
     def to_model(self) -> Model:
         """Return a model with the current vectors."""
         vectors = self.bag.weight.detach().float().cpu().numpy().copy()
-        subwords, info = self.bagger.subwords, {**self._info, "from_torch": True}
-        return Model(subwords.index, subwords.spelling, SubwordVectors.of(vectors), self._words, info=info)
+        index, spelling, info = self._subwords.index, self._subwords.spelling, {**self._info, "from_torch": True}
+        return Model(index, spelling, SubwordVectors.of(vectors), self._words, info=info)
 
     def get_extra_state(self) -> Tensor:
         """Return everything but the vectors as bytes: a safetensors file; `state_dict` calls it."""
-        subwords, (content, offsets) = self.bagger.subwords, self._words
+        index, (content, offsets) = self._subwords.index, self._words
         config = {
-            "subwords": len(subwords.index),
+            "subwords": len(index),
             "vectors": self.bag.num_embeddings,
             "dims": self.dims,
             "words": offsets.size - 1,
-            "spelling": subwords.spelling.to_dict(),
+            "spelling": self._subwords.spelling.to_dict(),
             "info": self._info,
         }
         tensors = {
-            **subwords.index.tensors(),
+            **index.tensors(),
             "words.bytes": content,
             "words.offsets": offsets,
             "config": np.frombuffer(json.dumps(config, ensure_ascii=False).encode(), np.uint8),
