@@ -138,7 +138,7 @@ def test_what_waits_for_a_thread_is_not_begun_after_ctrl_c(monkeypatch):
     assert len(begun) <= 2
 
 
-@pytest.mark.parametrize("function", ["open_folder", "discard"])
+@pytest.mark.parametrize("function", ["_open_folder", "discard"])
 def test_ctrl_c_at_the_begin_or_end_of_writing_leaves_nothing(monkeypatch, tmp_path, function):
     found = getattr(atomic, function)
     monkeypatch.setattr(atomic, function, lambda *arguments: (ctrl_c(), found(*arguments))[1])

@@ -94,22 +94,6 @@ class PbosKeyedVectors(KeyedVectors):  # type: ignore[misc]
         vector.setflags(write=False)  # as in KeyedVectors
         return vector
 
-    def __getitem__(self, key_or_keys: Any) -> Vectors:
-        """Return the vector of one key, or of many as rows."""
-        if isinstance(key_or_keys, (str, int, np.integer)):
-            return self.get_vector(key_or_keys)
-        keys = list(key_or_keys)
-        try:
-            rows = self.model.embed(keys, exact=self.exact)
-        except InputError:  # some keys are row numbers, or are not words, which get_vector names
-            return np.vstack([self.get_vector(key) for key in keys])
-        indices = np.array([self.get_index(key, -1) for key in keys], np.intp)
-        for at in np.flatnonzero((indices < 0) & ~rows.any(axis=1)):
-            self.get_vector(keys[at])  # raises
-        if "vectors" in self.__dict__:  # they may have been changed
-            rows[indices >= 0] = self.vectors[indices[indices >= 0]]
-        return rows
-
     def _composed(self, key: Any) -> Vectors | None:
         """Return the vector composed from the spelling of a word, or None if it has no known subword."""
         try:

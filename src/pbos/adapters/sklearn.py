@@ -30,6 +30,13 @@ except ImportError:
 
 TEXTS = 1 << 14  # averaged at a time, to limit the memory for the vectors of their words
 APOSTROPHES = "'’"
+WORD_CHARACTERS = Translation(  # spaces for all but letters, digits, marks and joiners of any script, and apostrophes
+    lambda character: (
+        " "
+        if character not in APOSTROPHES and (separates(character) or unicodedata.category(character) == "Cc")
+        else character
+    )
+)
 
 
 class ModelTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -114,9 +121,6 @@ class WordEmbedder(ModelTransformer):
         X is a list, an array, a pandas, Polars or Arrow column, or a table with one column.
         """
         return self._embed(strings_of(X, "word", self.missing), self.missing)
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return True
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -225,21 +229,18 @@ class PbosVectorizer(ModelTransformer):
         """Average the weighted vectors of each text's words."""
         vectors = np.empty((len(texts), self._n_features_out), np.float32)
         for part in blocks(len(texts), TEXTS):
-            vectors[part] = self._average(list(self._words_of(texts[part])))
+            split = list(self._words_of(texts[part]))
+            columns = {word: at for at, word in enumerate(dict.fromkeys(chain.from_iterable(split)))}
+            which = np.array([columns[word] for word in chain.from_iterable(split)], np.intp)
+            ends = np.cumsum([0, *map(len, split)])
+            occurrences = csr_matrix((np.ones(which.size, np.float32), which, ends), (len(split), len(columns)))
+            of_words = self._embed(columns)  # (n_distinct, dims)
+            lengths = occurrences @ of_words.any(axis=1)
+            if self.weighting == "sif":
+                probs = np.array([self.word_probs_.get(word, 0.0) for word in columns])
+                of_words *= (self.a / (self.a + probs)).astype(np.float32)[:, None]
+            vectors[part] = (occurrences @ of_words) / np.maximum(lengths, 1)[:, None]
         return vectors
-
-    def _average(self, texts: list[list[str]]) -> FloatMatrix:
-        columns = {word: at for at, word in enumerate(dict.fromkeys(chain.from_iterable(texts)))}
-        which = np.array([columns[word] for word in chain.from_iterable(texts)], np.intp)
-        ends = np.cumsum([0, *map(len, texts)])
-        occurrences = csr_matrix((np.ones(which.size, np.float32), which, ends), (len(texts), len(columns)))
-        vectors = self._embed(columns)  # (n_distinct, dims)
-        lengths = occurrences @ vectors.any(axis=1)
-        if self.weighting == "sif":
-            probs = np.array([self.word_probs_.get(word, 0.0) for word in columns])
-            vectors *= (self.a / (self.a + probs)).astype(np.float32)[:, None]
-        averages: FloatMatrix = (occurrences @ vectors) / np.maximum(lengths, 1)[:, None]
-        return averages
 
 
 def strings_of(X: Any, what: str, missing: str) -> list[str]:
@@ -255,15 +256,6 @@ def strings_of(X: Any, what: str, missing: str) -> list[str]:
         return as_words(X, blank_missing=missing == "zeros", what=what)
     except MissingWord as error:
         raise InputError(f'{error}, or use missing="zeros"') from None
-
-
-def blank_unless_word(character: str) -> str:
-    """Return a space for all but letters, digits, marks and joiners of any script, and apostrophes."""
-    blank = separates(character) or unicodedata.category(character) == "Cc"
-    return " " if blank and character not in APOSTROPHES else character
-
-
-WORD_CHARACTERS = Translation(blank_unless_word)
 
 
 def words_of(text: str) -> list[str]:

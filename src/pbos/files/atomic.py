@@ -95,7 +95,7 @@ def staging_path(target: Path) -> Iterator[Path]:
     with suppress(FileNotFoundError):
         target.lstat()  # now, not after the work, is the time to learn that there can be no such name
     sweep(target.parent, target.name)
-    folder = target.with_name(f".{stem_of(target.name)}.{secrets.token_hex(6)}.tmp")
+    folder = target.with_name(f".{_stem(target.name)}.{secrets.token_hex(6)}.tmp")
     with errors_about(target, folder), lock(folder) as handle:
         if handle is not None and [entry.name for entry in os.scandir(handle)] != [LOCK]:  # somebody put another there
             raise OSError(errno.EBUSY, os.strerror(errno.EBUSY), str(target))
@@ -105,8 +105,7 @@ def staging_path(target: Path) -> Iterator[Path]:
             discard(folder, handle)
 
 
-def stem_of(name: str) -> str:
-    """Return what stands for the name of a target in those of its hidden folders."""
+def _stem(name: str) -> str:  # what stands for the name of a target in those of its hidden folders
     return name if len(os.fsencode(name)) <= LONG_NAME else digest_of(name)
 
 
@@ -117,14 +116,14 @@ def sweep(folder: Path, name: str | None = None) -> None:
     with suppress(OSError):
         for path in folder.iterdir():
             found = HIDDEN.fullmatch(path.name)
-            if found and (name is None or found[1] == stem_of(name)):
+            if found and (name is None or found[1] == _stem(name)):
                 sweep_one(path, folder / (name or found[1]))
 
 
 def sweep_one(folder: Path, target: Path) -> None:
     """Remove a hidden folder, if it is ours and the process that has made it is gone."""
     with suppress(OSError), ExitStack() as stack:
-        handle = open_folder(folder)
+        handle = _open_folder(folder)
         stack.callback(os.close, handle)
         if os.fstat(handle).st_uid != os.geteuid():
             return
@@ -143,8 +142,7 @@ def sweep_one(folder: Path, target: Path) -> None:
         discard(folder, handle)
 
 
-def open_folder(folder: Path) -> int:
-    """Open a folder, but none that a link leads to (not on Windows)."""
+def _open_folder(folder: Path) -> int:  # but none that a link leads to (not on Windows)
     return os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
 
 
@@ -159,7 +157,7 @@ def discard(folder: Path, handle: int | None = None) -> None:
             shutil.rmtree(folder)
             return
         if handle is None:
-            handle = open_folder(folder)
+            handle = _open_folder(folder)
             stack.callback(os.close, handle)
             if os.fstat(handle).st_uid != os.geteuid():
                 return
@@ -193,7 +191,10 @@ def write_whole(path: PathLike) -> Iterator[BinaryIO]:
         return
     given = to_local_path(path)
     if is_special_file(given):
-        with errors_about(given, given), open_standing(given) as raw, compressed(raw, suffix_of(given)) as stream:
+        descriptor = DESCRIPTOR.fullmatch(str(given))
+        number = int(descriptor[1] or {"stdout": 1, "stderr": 2}[descriptor[2]]) if descriptor else None
+        raw = given.open("wb") if number is None else os.fdopen(os.dup(number), "wb")
+        with errors_about(given, given), raw, compressed(raw, suffix_of(given)) as stream:
             yield stream
         return
     target = resolve_links(path)
@@ -220,24 +221,15 @@ def is_special_file(path: Path) -> bool:
     return not stat.S_ISREG(kind) or DESCRIPTOR.fullmatch(str(path)) is not None
 
 
-def open_standing(path: Path) -> BinaryIO:
-    """Open a pipe, a device or an open descriptor for writing."""
-    if found := DESCRIPTOR.fullmatch(str(path)):
-        number = int(found[1] or {"stdout": 1, "stderr": 2}[found[2]])
-        return os.fdopen(os.dup(number), "wb")
-    return path.open("wb")
-
-
 def compressed(raw: BinaryIO, suffix: str) -> AbstractContextManager[BinaryIO]:
     """Wrap an open file so that what is written is compressed as the suffix says."""
-    compressors: dict[str, Callable[[], Any]] = {
+    compressors: dict[str, Callable[[], AbstractContextManager[Any]]] = {
         ".gz": lambda: gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0),  # no name, no time: reproducible
         ".bz2": lambda: bz2.open(raw, "wb"),
         ".xz": lambda: lzma.open(raw, "wb"),
         ".zst": lambda: zstandard().ZstdCompressor(write_checksum=True).stream_writer(raw, closefd=False),
     }
-    stream: AbstractContextManager[BinaryIO] = compressors.get(suffix, lambda: nullcontext(raw))()
-    return stream
+    return compressors.get(suffix, lambda: nullcontext(raw))()
 
 
 @contextmanager
@@ -303,7 +295,7 @@ def lock(folder: Path, busy: str | None = None) -> Iterator[int | None]:
                 break
             stack.close()
             with suppress(FileNotFoundError), errors_about(folder / LOCK, Path(LOCK)):  # somebody has just removed it
-                handle = open_folder(folder)
+                handle = _open_folder(folder)
                 stack.callback(os.close, handle)
                 file = os.open(LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666, dir_fd=handle)
                 stack.callback(os.close, file)
@@ -378,15 +370,12 @@ def put_in_place(temporary: Path, target: Path) -> None:
 
 def exchange(first: Path, second: Path) -> bool:
     """Swap two folders atomically; return False if the system cannot."""
-    if sys.platform == "win32":
-        return False
-    libc: Any = ctypes.CDLL(None, use_errno=True)
+    libc: Any = None if sys.platform == "win32" else ctypes.CDLL(None)
     names = os.fsencode(first), os.fsencode(second)
     if hasattr(libc, "renameat2"):  # Linux; 2 = RENAME_EXCHANGE, -100 = relative to the working folder
         return bool(libc.renameat2(-100, names[0], -100, names[1], 2) == 0)
-    if hasattr(libc, "renamex_np"):  # macOS; 2 = RENAME_SWAP
-        return bool(libc.renamex_np(names[0], names[1], 2) == 0)
-    return False
+    # macOS; 2 = RENAME_SWAP
+    return hasattr(libc, "renamex_np") and bool(libc.renamex_np(names[0], names[1], 2) == 0)
 
 
 def reserve(stream: BinaryIO, size: int) -> None:
@@ -398,10 +387,7 @@ def reserve(stream: BinaryIO, size: int) -> None:
 
 
 def sync(path: Path, replaced: Path | None = None) -> None:
-    """Write a file, or the entries of a folder, to disk; give it the rights of what it will replace.
-
-    Not all systems can sync folders.
-    """
+    """Sync a file, or the entries of a folder if the system can; give it the rights of what it will replace."""
     is_folder = path.is_dir()
     if is_folder and sys.platform == "win32":
         return

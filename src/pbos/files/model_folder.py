@@ -16,7 +16,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -68,26 +68,39 @@ def save_folder(path: PathLike, tensors: Tensors, config: dict[str, Any], card: 
 def new_folder(
     path: PathLike, shapes: dict[str, tuple[Any, tuple[int, ...]]]
 ) -> Iterator[tuple[Tensors, Callable[[dict[str, Any], str], None]]]:
-    """Write a folder as `save_folder` does, its tensors part by part.
+    """Write a folder as `save_folder` does, for tensors of the given types and shapes.
 
-    Args:
-        path: The folder.
-        shapes: The type and the shape of each tensor.
-
-    Yields:
-        The tensors to fill, mapped from their file, and a function to call with the config and the card when they are.
+    Yields the tensors to fill, mapped from their file, and a function to call with the config and the card when they
+    are. In the file, the tensors of large types are first.
     """
     target = check_writable(path)
+    types = {name: np.dtype(dtype).newbyteorder("<") for name, (dtype, _) in shapes.items()}
+    order = sorted(shapes, key=lambda name: (FILE_ORDER.index(TYPE_NAMES[types[name]]), name))
+    header: dict[str, Any] = {"__metadata__": {"format": "pbos", **dict.fromkeys(order, "0" * 8)}}
+    size = 0
+    for name in order:
+        end = size + types[name].itemsize * math.prod(shapes[name][1])
+        header[name] = {"dtype": TYPE_NAMES[types[name]], "shape": [*shapes[name][1]], "data_offsets": [size, end]}
+        size = end
+    start = 8 + len(header_bytes(header))
     with write_whole_folder(target, last=CONFIG) as temporary:
-        tensors = new_tensors(temporary / TENSORS, shapes)
+        with (temporary / TENSORS).open("xb+") as stream:
+            reserve(stream, start + size)
+            data = mmap.mmap(stream.fileno(), 0)
+        tensors = {}
+        for name in order:
+            shape, offset = shapes[name][1], start + header[name]["data_offsets"][0]
+            tensors[name] = np.frombuffer(data, types[name], math.prod(shape), offset).reshape(shape)
 
         def describe(config: dict[str, Any], card: str) -> None:
-            header = write_checksums(temporary / TENSORS, tensors)
+            header["__metadata__"] |= {name: tensor_checksum(array) for name, array in tensors.items()}
+            last = header_bytes(header)  # as long as before
+            data[:start] = len(last).to_bytes(8, "little") + last
             try:
                 content = plain({"format": "pbos", "format_version": FORMAT_VERSION, **config})
             except (TypeError, ValueError, RecursionError) as error:
                 raise ModelError(f"cannot save to {path}: info has to be plain data, as in JSON ({error})") from None
-            content[CHECKSUM] = checksum(content, header)
+            content[CHECKSUM] = checksum(content, last)
             (temporary / CONFIG).write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
             (temporary / CARD).write_text(card, encoding="utf-8")
 
@@ -100,29 +113,6 @@ def plain(data: dict[str, Any]) -> dict[str, Any]:
     return dict(json.loads(text))
 
 
-def new_tensors(file: Path, shapes: dict[str, tuple[Any, tuple[int, ...]]]) -> Tensors:
-    """Make a safetensors file; return its tensors, to be filled, in the order of the file: large types first."""
-    types = {name: np.dtype(dtype).newbyteorder("<") for name, (dtype, _) in shapes.items()}
-    order = sorted(shapes, key=lambda name: (FILE_ORDER.index(TYPE_NAMES[types[name]]), name))
-    header: dict[str, Any] = {"__metadata__": {"format": "pbos", **dict.fromkeys(order, "0" * 8)}}
-    size = 0
-    for name in order:
-        end = size + types[name].itemsize * math.prod(shapes[name][1])
-        header[name] = {"dtype": TYPE_NAMES[types[name]], "shape": [*shapes[name][1]], "data_offsets": [size, end]}
-        size = end
-    content = header_bytes(header)
-    with file.open("xb+") as stream:
-        stream.write(len(content).to_bytes(8, "little") + content)
-        stream.flush()
-        reserve(stream, 8 + len(content) + size)
-        data = mmap.mmap(stream.fileno(), 0)
-    tensors = {}
-    for name in order:
-        shape, start = shapes[name][1], 8 + len(content) + header[name]["data_offsets"][0]
-        tensors[name] = np.frombuffer(data, types[name], math.prod(shape), start).reshape(shape)
-    return tensors
-
-
 def header_bytes(header: dict[str, Any]) -> bytes:
     """Return the header of a safetensors file, padded so that tensors are aligned."""
     content = json.dumps(header, separators=(",", ":")).encode()
@@ -131,17 +121,6 @@ def header_bytes(header: dict[str, Any]) -> bytes:
 
 # Checksums: the header has one of each tensor, and the config has one of itself and the header, so that the two files
 # belong together. They are for accidents: whoever changes a file on purpose can compute them again.
-
-
-def write_checksums(file: Path, tensors: Tensors) -> bytes:
-    """Write the checksums of filled tensors into the header of their file; return the header."""
-    with file.open("r+b") as stream:
-        header = json.loads(stream.read(int.from_bytes(stream.read(8), "little")))
-        header["__metadata__"] |= {name: tensor_checksum(array) for name, array in tensors.items()}
-        content = header_bytes(header)
-        stream.seek(8)
-        stream.write(content)
-    return content
 
 
 def tensor_checksum(array: npt.NDArray[Any]) -> str:
@@ -153,16 +132,6 @@ def checksum(config: dict[str, Any], header: bytes) -> str:
     """Return the checksum of a config, which may contain it, and the header of its tensors."""
     content = json.dumps({name: value for name, value in config.items() if name != CHECKSUM}, sort_keys=True)
     return f"{zlib.crc32(header, zlib.crc32(content.encode())):08x}"
-
-
-def check_checksums(folder: Path, file: TensorFile, config: dict[str, Any], verify: bool) -> None:
-    """Raise ModelError if something is not what was saved; models of older versions have no checksums."""
-    if CHECKSUM in config and config[CHECKSUM] != checksum(config, file.header):
-        raise damaged(folder, f"the checksum says that {CONFIG} has changed, or does not belong to {TENSORS}")
-    for name, array in file.tensors.items():
-        expected = file.checksums.get(name)
-        if expected is not None and (verify or array.nbytes <= CHECKED_AT_LOAD) and tensor_checksum(array) != expected:
-            raise damaged(folder, f"the checksum of {name} is wrong")
 
 
 # Where models are -----------------------------------------------------------------------------------------------------
@@ -236,21 +205,10 @@ def folder_of(path: PathLike) -> Path:
 # Loading --------------------------------------------------------------------------------------------------------------
 
 
-class TensorFile(NamedTuple):
-    """A safetensors file, mapped into memory."""
-
-    tensors: Tensors
-    header: bytes
-    checksums: dict[str, Any]  # of tensors, by name
-
-
 def load_folder(folder: Path, layout: Layout, verify: bool = False) -> tuple[Tensors, dict[str, Any]]:
     """Map a folder into memory; return its tensors and its config: of the same one, even if another takes its place.
 
-    Args:
-        folder: The folder.
-        layout: The tensors that are known; any others are ignored.
-        verify: Whether to check the checksums of large tensors too, which takes longer than all the rest.
+    Tensors that are not in the layout are ignored. With `verify`, the checksums of large tensors are checked too.
     """
     while True:
         if not folder.is_dir():
@@ -262,9 +220,15 @@ def load_folder(folder: Path, layout: Layout, verify: bool = False) -> tuple[Ten
             with open_regular(folder / CONFIG, handle) as stream:
                 config = read_config(folder, stream)
             with open_regular(folder / TENSORS, handle) as stream:
-                file = map_tensors(folder / TENSORS, stream, layout)
-            check_checksums(folder, file, config, verify)
-            return file.tensors, config
+                tensors, header, checksums = map_tensors(folder / TENSORS, stream, layout)
+            # models of older versions have no checksums
+            if CHECKSUM in config and config[CHECKSUM] != checksum(config, header):
+                raise damaged(folder, f"the checksum says that {CONFIG} has changed, or does not belong to {TENSORS}")
+            for name, array in tensors.items():
+                is_checked = name in checksums and (verify or array.nbytes <= CHECKED_AT_LOAD)
+                if is_checked and tensor_checksum(array) != checksums[name]:
+                    raise damaged(folder, f"the checksum of {name} is wrong")
+            return tensors, config
         except FileNotFoundError as error:
             if handle is not None and not os.path.samestat(os.fstat(handle), folder.stat()):
                 continue  # it has been replaced, and its files removed
@@ -316,8 +280,8 @@ def read_config(folder: Path, stream: BinaryIO) -> dict[str, Any]:
     return config
 
 
-def map_tensors(file: Path, stream: BinaryIO, layout: Layout) -> TensorFile:
-    """Map a safetensors file into memory; its tensors are views. Nothing is copied."""
+def map_tensors(file: Path, stream: BinaryIO, layout: Layout) -> tuple[Tensors, bytes, dict[str, Any]]:
+    """Map a safetensors file into memory; return its tensors, which are views, its header and their checksums."""
     size = os.fstat(stream.fileno()).st_size
     if size < 8:
         raise ModelError(f"{file} is truncated: {size} bytes; {FRESH_COPY}")
@@ -347,7 +311,7 @@ def map_tensors(file: Path, stream: BinaryIO, layout: Layout) -> TensorFile:
         if (first + ends[0]) % dtype.itemsize:
             raise ModelError(f"{file}: tensor {name} is not aligned")
         tensors[name] = np.frombuffer(data, dtype, math.prod(shape), first + ends[0]).reshape(shape)
-    return TensorFile(tensors, content, checksums)
+    return tensors, content, checksums
 
 
 def check_type(tensor: str, kind: str | None, shape: tuple[int, ...], expected: tuple[tuple[str, ...], int]) -> None:

@@ -38,11 +38,7 @@ COMPRESSIONS = (".gz", ".bz2", ".xz", ".zst")
 
 
 def is_table(path: PathLike) -> bool:
-    """Return whether the name of a file is that of a table: Parquet, Arrow (Feather), CSV or TSV.
-
-    >>> is_table("words.parquet"), is_table("words.csv.gz"), is_table("words.txt")
-    (True, True, False)
-    """
+    """Return whether the name of a file is that of a table: Parquet, Arrow (Feather), CSV or TSV."""
     return suffix_of(path) in PARQUET + ARROW or separator_of(path) is not None
 
 
@@ -74,20 +70,12 @@ def text_of(path: PathLike) -> str:
 
 
 def is_remote(path: PathLike) -> bool:
-    """Return whether a path is a URL, except for those of local files.
-
-    >>> is_remote("s3://bucket/words.txt"), is_remote("file:///home/words.txt"), is_remote("words.txt")
-    (True, False, False)
-    """
+    """Return whether a path is a URL, except for those of local files."""
     return REMOTE_URL.match(text_of(path)) is not None
 
 
 def is_hub(path: PathLike) -> bool:
-    """Return whether a path is on the Hugging Face Hub.
-
-    >>> is_hub("hf://owner/name"), is_hub("https://host/name")
-    (True, False)
-    """
+    """Return whether a path is on the Hugging Face Hub, hf://."""
     return text_of(path).startswith("hf:/")
 
 
