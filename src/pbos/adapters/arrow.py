@@ -68,13 +68,9 @@ def confidence_arrow(
 
 
 class Distinct:
-    """The distinct words of a column, or all its words if few repeat.
+    """The distinct words of a column, or all if few repeat, and which of its rows have one.
 
     Errors name a place and the number of a row there, counted from `first`.
-
-    Attributes:
-        words: The words, with None or "" for a missing one.
-        present: Which rows of the column have a word.
     """
 
     def __init__(self, words: Any, missing: str, place: str = "word", first: int = 0) -> None:
@@ -92,7 +88,7 @@ class Distinct:
         used = encoded.indices.dictionary_encode("encode")  # a column may use only a few entries of a large dictionary
         repeated = 2 * len(used.dictionary) <= len(column)  # otherwise copying rows costs more than it saves
         distinct = encoded.dictionary.cast(pa.large_string()).take(used.dictionary) if repeated else column
-        self.words: list[Any] = distinct.to_pylist()
+        self.words: list[Any] = distinct.to_pylist()  # with None or "" for a missing one
         self._missing = missing
         self._rows = used.indices.to_numpy() if repeated else None
         self.present: BoolArray = self.spread(np.fromiter(map(bool, self.words), np.bool_, len(self.words)))
@@ -208,10 +204,7 @@ class Embedder:
         return schema
 
     def embed(self, words: Any, place: str = "word", first: int = 0) -> tuple[list[Any], Distinct, FloatMatrix]:
-        """Return the new columns for a column of words, its distinct words, and the vectors of these.
-
-        An error about a missing word gives its place and its number, which is counted from `first`.
-        """
+        """Return the new columns for a column of words, its distinct words, and the vectors of these."""
         model, distinct = self.loaded(), Distinct(words, self.missing, place, first)
         vectors = model.embed(distinct.words, missing="zeros", threads=self.threads, exact=self.exact)
         columns = [distinct.to_arrow(vectors)]

@@ -149,8 +149,8 @@ def _open_folder(folder: Path) -> int:  # but none that a link leads to (not on 
 def discard(folder: Path, handle: int | None = None) -> None:
     """Remove a folder that is ours; its lock goes last, so that another process can do the rest if this one is killed.
 
-    What is removed is in the folder that is open (see `handle`, if it is already), so that nobody can put another one
-    in its place. Links are removed, not followed.
+    It is emptied by descriptor (`handle`, if it is open), as somebody may put another in its place. Links are removed,
+    not followed.
     """
     with suppress(OSError), ExitStack() as stack:
         if sys.platform == "win32":

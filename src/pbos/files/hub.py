@@ -18,7 +18,7 @@ from pbos.errors import InputError, MissingExtraError, ModelError, harmless
 from pbos.files.paths import PathLike, url_of
 
 try:
-    from huggingface_hub import CommitOperationAdd, HfApi, errors
+    from huggingface_hub import HfApi, errors
     from huggingface_hub.utils import tqdm
 except ImportError:
     raise MissingExtraError("a path at hf://", "hub") from None
@@ -96,11 +96,11 @@ def uploaded(path: PathLike) -> Iterator[Path]:
     place = hub_place(path)
     with tempfile.TemporaryDirectory(prefix="pbos-") as scratch:
         yield Path(scratch)
-        files = [(f"{place.folder}/{file.name}".lstrip("/"), file) for file in sorted(Path(scratch).iterdir())]
         with errors_about(place):
-            api().create_commit(
-                place.repo,
-                [CommitOperationAdd(name, file) for name, file in files],
+            api().upload_folder(
+                repo_id=place.repo,
+                folder_path=scratch,
+                path_in_repo=place.folder,
                 commit_message="Upload with pbos",
                 repo_type=place.kind,
                 revision=place.revision,
