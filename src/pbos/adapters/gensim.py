@@ -14,6 +14,7 @@ all other words are composed from their spelling on demand, as with gensim's `Fa
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import cached_property
 from typing import Any
 
@@ -68,7 +69,10 @@ class PbosKeyedVectors(KeyedVectors):  # type: ignore[misc]
         return self.model.embed(self.model.words, exact=self.exact)
 
     def __contains__(self, key: Any) -> bool:
-        return self.has_index_for(key) or self._composed(key) is not None
+        try:
+            return self.has_index_for(key) or self.get_vector(key) is not None
+        except KeyError:
+            return False
 
     def get_index(self, key: Any, default: int | None = None) -> int:
         """Return the row of a word in the vocabulary; for other words the default, or a KeyError without one."""
@@ -79,28 +83,19 @@ class PbosKeyedVectors(KeyedVectors):  # type: ignore[misc]
 
     def get_vector(self, key: Any, norm: bool = False) -> Vectors:
         """Return the vector of a word, seen or unseen, or of a row; scaled to length 1 if `norm`."""
-        vector: Vectors | None
-        index = self.get_index(key, -1)
-        if index < 0:
-            vector = self._composed(key)
-        elif "vectors" in self.__dict__:
+        index, vector = self.get_index(key, -1), np.zeros(self.vector_size, np.float32)
+        word = self.index_to_key[index] if index >= 0 else key
+        if index >= 0 and "vectors" in self.__dict__:
             vector = self.vectors[index]
-        else:  # composes this word only, not the vocabulary
-            vector = self.model.embed(self.index_to_key[index], exact=self.exact)
-        if vector is None:
+        elif isinstance(word, str):  # composes this word only, not the vocabulary
+            with suppress(InputError):  # empty, or not valid Unicode
+                vector = self.model.embed(word, exact=self.exact)
+        if index < 0 and not vector.any():
             raise KeyError(f"Key '{key}' not present, and it has no known subword")
         if norm:
             vector = vector / (np.linalg.norm(vector) or 1)
         vector.setflags(write=False)  # as in KeyedVectors
         return vector
-
-    def _composed(self, key: Any) -> Vectors | None:
-        """Return the vector composed from the spelling of a word, or None if it has no known subword."""
-        try:
-            vector = self.model[key] if isinstance(key, str) else np.zeros(0)
-        except InputError:  # empty, or not valid Unicode
-            return None
-        return vector if vector.any() else None
 
     def distances(self, word_or_vector: Any, other_words: Iterable[Any] = ()) -> Vectors:
         """Return the cosine distances of a word or vector to other words, or to the whole vocabulary."""

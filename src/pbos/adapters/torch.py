@@ -63,7 +63,8 @@ def bags_of(subwords: Subwords, words: Words) -> Bags:
             words = [word for sentence in sentences for word in sentence]
     weights = subwords.weights(as_words(words))
     arrays = weights.indices.astype(np.int64), weights.indptr, weights.data
-    return Bags(*map(torch.from_numpy, arrays), lengths)
+    indices, offsets, data = map(torch.from_numpy, arrays)
+    return Bags(indices, offsets, data, lengths)
 
 
 class PbosEmbedding(nn.Module):  # type: ignore[misc]
