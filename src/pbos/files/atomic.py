@@ -319,10 +319,9 @@ def check_owner(folder: Path, handle: int | None) -> None:
 
 def mode_of(target: Path) -> int:
     """Return the mode of a file or folder, which is the most that its replacement may have; 0o777 if there is none."""
-    try:
+    with suppress(FileNotFoundError):
         return target.stat().st_mode & 0o777
-    except FileNotFoundError:
-        return 0o777
+    return 0o777
 
 
 def keep_rights(new: int, target: Path) -> None:

@@ -65,11 +65,7 @@ def state_in(info: dict[str, Any]) -> list[str]:
 
 
 class RemoteFile(io.RawIOBase):
-    """A remote file, open for reading.
-
-    Attributes:
-        size: In bytes; 0 if it is not known, or the server sends files only from their start.
-    """
+    """A remote file, open for reading; its size is 0 if it is not known, or the server sends no parts of files."""
 
     def __init__(self, url: str) -> None:
         self.url, self.state = url, list[str]()
