@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 
 from pbos.kernels.vectors import predict, products
-from pbos.words.arrays import FloatMatrix
 
 RIDGE = 10.0  # the penalty of the regression on held-out words
 PARTS = 5  # of the held-out words; each is predicted from the others, to find the curve
@@ -60,14 +59,6 @@ class Confidence:
     def tensors(self) -> dict[str, npt.NDArray[Any]]:
         """Return the arrays by the names that model files use."""
         return {f"confidence.{one.name}": getattr(self, one.name) for one in fields(self)}
-
-    def rows(self, keep: npt.NDArray[np.integer[Any]]) -> Confidence:
-        """Return the confidence of a model with some of the subword vectors."""
-        return replace(self, evidence=self.evidence[keep])
-
-    def projected(self, components: FloatMatrix) -> Confidence:
-        """Return the confidence of a model whose vectors are projected on the columns of a matrix."""
-        return replace(self, mean=self.mean @ components)
 
     def predict(self, features: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
         """Return the expected cosine of each word, from 0 to 1."""

@@ -218,21 +218,14 @@ class Subwords:
         embed_words(self._weight_nodes, self._weighing, *codes, *vectors.kernel_arguments, out)
 
     def confidence(
-        self,
-        words: list[str],
-        vectors: SubwordVectors,
-        confidence: Confidence,
-        threads: int | None = None,
-        embedded: FloatMatrix | None = None,
+        self, words: list[str], vectors: SubwordVectors, confidence: Confidence, threads: int | None = None
     ) -> npt.NDArray[np.float32]:
-        """Return the confidence of words: 1 for training words, 0 without subwords; write vectors into `embedded`."""
+        """Return the confidence of words: 1 for training words, 0 without subwords."""
         known, form = self.word_rows, self.spelling.normalization
         found = np.empty(len(words), np.float32)
 
         def write_chunk(chunk: slice) -> None:
             read, out = self.read(words[chunk]), found[chunk]
-            if embedded is not None:
-                self._embed_read(read, chunk.start, vectors, embedded[chunk])
             features = self.features(read, vectors, confidence, chunk.start)
             out[:] = confidence.predict(features)
             out[features[:, -2] == 0] = 0  # no subwords
