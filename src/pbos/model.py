@@ -101,12 +101,12 @@ class Model(Segmenter):
             self.subwords.embed(many, self.subword_vectors, out, threads)
         except MissingWord as error:
             raise InputError(f'{error}, or embed them with missing="zeros"') from None
-        if exact and self._target_vectors is None:
-            raise InputError(
-                "this model does not have the given vectors, so exact cannot be used; "
-                "pass them to with_targets (--vectors), or train with keep_targets=True"
-            )
         if exact:
+            if self._target_vectors is None:
+                raise InputError(
+                    "this model does not have the given vectors, so exact cannot be used; "
+                    "pass them to with_targets (--vectors), or train with keep_targets=True"
+                )
             for at, word in enumerate(self.subwords.read(many)):
                 if (row := self.subwords.word_rows.get(word)) is not None:
                     out[at] = self._target_vectors[row]
@@ -120,9 +120,7 @@ class Model(Segmenter):
         return self._confidence is not None
 
     @overload
-    def confidence(  # type: ignore[overload-overlap]
-        self, words: str | None, *, threads: int | None = None, missing: Missing = "error"
-    ) -> float: ...
+    def confidence(self, words: str | None, *, threads: int | None = None, missing: Missing = "error") -> float: ...
     @overload
     def confidence(
         self, words: Iterable[str | None], *, threads: int | None = None, missing: Missing = "error"
@@ -152,7 +150,7 @@ class Model(Segmenter):
         return float(found[0]) if one else found
 
     @overload
-    def similarity(self, first: str, second: str) -> float: ...  # type: ignore[overload-overlap]
+    def similarity(self, first: str, second: str) -> float: ...
     @overload
     def similarity(self, first: str | Iterable[str], second: str | Iterable[str]) -> npt.NDArray[np.float32]: ...
     def similarity(self, first: str | Iterable[str], second: str | Iterable[str]) -> float | npt.NDArray[np.float32]:
@@ -237,7 +235,7 @@ class Model(Segmenter):
         return SearchedWords(self.words, self.words, self.dims, partial(self.embed, exact=True))
 
     @overload
-    def explain(self, words: str, n: int = 5, *, neighbors: int = 10) -> Explanation: ...  # type: ignore[overload-overlap]
+    def explain(self, words: str, n: int = 5, *, neighbors: int = 10) -> Explanation: ...
     @overload
     def explain(self, words: Iterable[str], n: int = 5, *, neighbors: int = 10) -> list[Explanation]: ...
     def explain(self, words: str | Iterable[str], n: int = 5, *, neighbors: int = 10) -> Any:

@@ -110,7 +110,7 @@ class Segmenter:
         return Segmenter(fit_probabilities(Subwords(index, spelling), words, word_counts, em_rounds), spelling)
 
     @overload
-    def read_as(self, words: str) -> str: ...  # type: ignore[overload-overlap]
+    def read_as(self, words: str) -> str: ...
     @overload
     def read_as(self, words: Iterable[str]) -> list[str]: ...
     def read_as(self, words: str | Iterable[str]) -> str | list[str]:
@@ -131,7 +131,7 @@ class Segmenter:
         return [function(word) for word in many]
 
     @overload
-    def lattice(self, words: str) -> Lattice: ...  # type: ignore[overload-overlap]
+    def lattice(self, words: str) -> Lattice: ...
     @overload
     def lattice(self, words: Iterable[str]) -> list[Lattice]: ...
     def lattice(self, words: str | Iterable[str]) -> Lattice | list[Lattice]:
@@ -139,7 +139,7 @@ class Segmenter:
         return self._each(words, lambda word: Lattice(self.subwords, word))
 
     @overload
-    def explain(self, words: str, n: int = 5) -> Explanation: ...  # type: ignore[overload-overlap]
+    def explain(self, words: str, n: int = 5) -> Explanation: ...
     @overload
     def explain(self, words: Iterable[str], n: int = 5) -> list[Explanation]: ...
     def explain(self, words: str | Iterable[str], n: int = 5) -> Explanation | list[Explanation]:
@@ -153,14 +153,10 @@ class Segmenter:
         return self._each(words, lambda word: Explanation(word, Lattice(self.subwords, word), n))
 
     @overload
-    def segment(  # type: ignore[overload-overlap]
-        self, words: str, n: int = 1, *, threads: int | None = None
-    ) -> list[Segmentation]: ...
+    def segment(self, words: str, n: int = 1, *, threads: int | None = None) -> list[Segmentation]: ...
     @overload
     def segment(self, words: Iterable[str], n: int = 1, *, threads: int | None = None) -> list[list[Segmentation]]: ...
-    def segment(
-        self, words: str | Iterable[str], n: int = 1, *, threads: int | None = None
-    ) -> list[Segmentation] | list[list[Segmentation]]:
+    def segment(self, words: str | Iterable[str], n: int = 1, *, threads: int | None = None) -> Any:
         """Return the n most probable segmentations of a word, best first.
 
         Args:
@@ -173,7 +169,7 @@ class Segmenter:
         return self.subwords.segment(as_words(words), n, threads)
 
     @overload
-    def sample(  # type: ignore[overload-overlap]
+    def sample(
         self, words: str, k: int = 1, seed: int | None = None, *, threads: int | None = None
     ) -> list[Segmentation]: ...
     @overload
@@ -182,7 +178,7 @@ class Segmenter:
     ) -> list[list[Segmentation]]: ...
     def sample(
         self, words: str | Iterable[str], k: int = 1, seed: int | None = None, *, threads: int | None = None
-    ) -> list[Segmentation] | list[list[Segmentation]]:
+    ) -> Any:
         """Draw k segmentations of a word from p(g|w).
 
         Args:
@@ -196,19 +192,18 @@ class Segmenter:
         return self.subwords.sample(as_words(words), k, seed, threads=threads)
 
     @overload
-    def weights(self, words: str) -> list[tuple[str, float]]: ...  # type: ignore[overload-overlap]
+    def weights(self, words: str) -> list[tuple[str, float]]: ...
     @overload
     def weights(self, words: Iterable[str]) -> list[list[tuple[str, float]]]: ...
-    def weights(self, words: str | Iterable[str]) -> list[tuple[str, float]] | list[list[tuple[str, float]]]:
+    def weights(self, words: str | Iterable[str]) -> Any:
         """Return the weights a(s|w) of a word's subwords, largest first; they sum to 1.
 
         They are over the subwords that have a vector or, without vectors, over all known subwords.
         """
-        result: list[Any] = self._each(words, lambda word: Lattice(self.subwords, word).weights())
-        return result
+        return self._each(words, lambda word: Lattice(self.subwords, word).weights())
 
     @overload
-    def entropy(self, words: str) -> float: ...  # type: ignore[overload-overlap]
+    def entropy(self, words: str) -> float: ...
     @overload
     def entropy(self, words: Iterable[str]) -> list[float]: ...
     def entropy(self, words: str | Iterable[str]) -> float | list[float]:
@@ -216,7 +211,7 @@ class Segmenter:
         return self._each(words, lambda word: Lattice(self.subwords, word).entropy())
 
     @overload
-    def coverage(self, words: str) -> float: ...  # type: ignore[overload-overlap]
+    def coverage(self, words: str) -> float: ...
     @overload
     def coverage(self, words: Iterable[str]) -> list[float]: ...
     def coverage(self, words: str | Iterable[str]) -> float | list[float]:

@@ -41,8 +41,7 @@ def draw(
     step = min(36, max(20, 1080 // len(word)))  # long words get narrower characters
     xs = [MARGIN + step * position for position in range(len(word) + 1)]
     width = xs[-1] + MARGIN
-    rtl = is_right_to_left(word)
-    if rtl:
+    if rtl := is_right_to_left(word):
         xs.reverse()
     arcs = []
     for span in spans:
@@ -99,21 +98,13 @@ def _labels(arcs: list[Arc], base: int) -> Iterator[str]:
 
 
 def width_of(text: str) -> int:
-    """Estimate the width of a label in pixels.
-
-    >>> width_of("ab"), width_of("日本")
-    (14, 26)
-    """
+    """Estimate the width of a label in pixels."""
     return sum(13 if unicodedata.east_asian_width(c) in "WF" else 7 for c in text if not unicodedata.combining(c))
 
 
 def is_right_to_left(word: str) -> bool:
-    """Return whether the first character that has a direction is written from right to left.
-
-    >>> is_right_to_left("<שלום>"), is_right_to_left("peace")
-    (True, False)
-    """
-    directions = (unicodedata.bidirectional(character) for character in word)
+    """Return whether the first character that has a direction is written from right to left."""
+    directions = map(unicodedata.bidirectional, word)
     return next((direction for direction in directions if direction in ("L", "R", "AL")), "L") != "L"
 
 
@@ -121,9 +112,6 @@ def letters(word: str) -> list[str]:
     """Return the text to show for each character of a word, when there is space between the characters.
 
     A combining mark or a joiner gets a dotted circle. An Arabic letter keeps the form it has inside the word.
-
-    >>> letters("e\u0301 ")
-    ['e', '◌\u0301', '␣']
     """
     is_combining = [unicodedata.category(character)[0] == "M" for character in word]
     shown = [printable(character).replace(" ", "␣") for character in word]

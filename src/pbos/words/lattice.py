@@ -14,12 +14,9 @@ MIN_DRAWN = 0.005  # less probable spans are not drawn, except on the best path
 
 
 class Span(NamedTuple):
-    """A subword at a position of a word.
+    """A subword at a position of a word: it is ``spelled[start:end]``, see `Lattice`.
 
     Attributes:
-        start: Where it starts, in code points of `Lattice.spelled`.
-        end: Where it ends: it is `spelled[start:end]`.
-        subword: The subword.
         prob: p_s, the probability of the subword in the language.
         posterior: The total probability of the segmentations that contain this span.
         weight: Its share in the word's vector; 0 if it has no vector.
@@ -49,16 +46,14 @@ class Lattice:
     @property
     def spans(self) -> list[Span]:
         """Every span with a probability or a weight, by start and end."""
-        arrays = (self._spans.begins, self._spans.ends, self._spans.probs, self._spans.posteriors, self._spans.weights)
-        rows = zip(*(array.tolist() for array in arrays), strict=True)
+        rows = zip(*(array.tolist() for array in self._spans[3:8]), strict=True)
         spans = (Span(start, end, self.spelled[start:end], *values) for start, end, *values in rows)
         return [span for span in spans if span.prob > 0 or span.weight > 0]
 
     def best(self, n: int = 1) -> list[Segmentation]:
         """Return the n most probable segmentations, best first (fewer if the word has fewer).
 
-        With boundary marks, a mark can be a piece by itself or part of the piece next to it; these count as the same
-        segmentation. Candidates are the 4 n segmentations with the most probable single path.
+        Those that differ only in whether a boundary mark is a piece by itself or part of one count as the same.
         """
         return self._subwords.segment([self.word], n)[0]
 
@@ -67,12 +62,9 @@ class Lattice:
         return self._subwords.sample([self.word], k, seed)[0]
 
     def entropy(self) -> float:
-        """Return the entropy of p(g|w) in nats: 0 if only one segmentation is possible.
-
-        The log-probability of g is a sum over its spans, so its expectation is a sum over the posteriors.
-        """
+        """Return the entropy of p(g|w) in nats: 0 if only one segmentation is possible."""
         probs, posteriors = self._spans.probs, self._spans.posteriors
-        seen = posteriors > 0
+        seen = posteriors > 0  # log p(g) is a sum over the spans of g, so its expectation is one over the posteriors
         return max(0.0, self._spans.log_total - float(posteriors[seen] @ np.log(probs[seen])))
 
     def weights(self) -> list[tuple[str, float]]:
@@ -92,10 +84,7 @@ class Lattice:
         return float((np.cumsum(depth[:-1]) > 0)[~self._spans.is_mark].mean())
 
     def svg(self) -> str:
-        """Draw the spans as arcs over the word, as wide as they are probable; the best path is colored.
-
-        Very improbable spans are left out.
-        """
+        """Draw the probable spans as arcs over the word, as wide as they are probable; the best path is colored."""
         best = self._best_path()
         spans = [span for span in self.spans if span.posterior >= MIN_DRAWN or (span.start, span.end) in best]
         description = f"Segmentations of {self.word}: {', '.join(map(str, self.best(3)))}"

@@ -14,18 +14,9 @@ import numpy.typing as npt
 
 from pbos.errors import InputError, ModelError, whole_number
 from pbos.jobs.threads import blocks, in_threads, thread_count
-from pbos.jobs.workspace import Mapped, Workspace
-from pbos.kernels import trie
-from pbos.kernels.lattice import (
-    BOTH,
-    POSTERIOR,
-    UNIFORM,
-    count_words,
-    expected_counts,
-    find_spans,
-    span_posteriors,
-    weights_of_words,
-)
+from pbos.jobs.workspace import Workspace
+from pbos.kernels import lattice, trie
+from pbos.kernels.lattice import BOTH, POSTERIOR, UNIFORM
 from pbos.kernels.paths import count_letters, segmentations
 from pbos.kernels.trie import Nodes
 from pbos.kernels.vectors import compose, embed_words, write_evidence, write_squares
@@ -70,7 +61,7 @@ class Segmentation(NamedTuple):
 
 
 class WordSpans(NamedTuple):
-    """One word and all its spans: span k is ``spelled[begins[k]:ends[k]]``, in the order of begins and ends."""
+    """One word and all its spans: span k is ``spelled[begins[k]:ends[k]]``, in this order."""
 
     word: str  # as the model reads it, without marks
     spelled: str  # with marks
@@ -107,7 +98,7 @@ class Subwords:
         self._weighing = spelling.unseen_char_prob, kind, spelling.start_weight, spelling.end_weight
 
     def __reduce__(self) -> tuple[Any, ...]:  # without the unpacked index
-        return unpickle_subwords, (self.index, self.spelling, self._lengths, self._packed_words)
+        return received, (self.index, self.spelling, self._lengths, self._packed_words)
 
     @cached_property
     def _nodes(self) -> Nodes:
@@ -176,9 +167,9 @@ class Subwords:
     def _inspected(self, nodes: Nodes, word: Codes) -> tuple[Any, ...]:
         """Return what `WordSpans` says about the spans of one word."""
         codes, (unseen_char_prob, kind, start_weight, end_weight) = word.codes, self._weighing
-        starts, span_nodes, probs = find_spans(nodes, unseen_char_prob, *word, 0, 1)
+        starts, span_nodes, probs = lattice.find_spans(nodes, unseen_char_prob, *word, 0, 1)
         starts = starts[:-1]
-        posteriors, log_total = span_posteriors(starts, probs)
+        posteriors, log_total = lattice.span_posteriors(starts, probs)
         begins = np.repeat(np.arange(codes.size), np.diff(starts))
         ends = begins + 1 + np.arange(begins.size) - starts[begins]
         weights = {POSTERIOR: posteriors, UNIFORM: np.ones_like(posteriors), BOTH: posteriors + 1.0}[kind]
@@ -245,7 +236,7 @@ class Subwords:
         codes = encode(words, self.spelling, first)
         bits, negligible, _ = vectors.kernel_arguments
         scales = NO_SCALES if vectors.scales is None else vectors.scales
-        indptr, indices, data = weights_of_words(self._weight_nodes, self._weighing, *codes, negligible)
+        indptr, indices, data = lattice.weights_of_words(self._weight_nodes, self._weighing, *codes, negligible)
         out = np.empty((len(words), confidence.evidence.shape[1] + 4), np.float32)
         write_evidence(indptr, indices, data, scales, confidence.evidence.view(np.uint16), out)
         composed = np.empty((len(words), vectors.dims), np.float32)
@@ -316,21 +307,21 @@ class Subwords:
 
         def weigh_chunk(chunk: slice) -> Weights:
             part = words.part(chunk.start, chunk.stop)
-            indptr, indices, data = weights_of_words(nodes, self._weighing, *part, 0.0)
+            indptr, indices, data = lattice.weights_of_words(nodes, self._weighing, *part, 0.0)
             return Weights(indptr, indices, data, n_columns)
 
         return joined(map_chunks(weigh_chunk, words.offsets.size - 1, threads), Workspace())
 
     def count_words(self, words: Codes) -> npt.NDArray[np.int32]:
         """Return for each node of the index how many of the words contain it."""
-        counts: npt.NDArray[np.int32] = count_words(self._nodes, *words)
+        counts: npt.NDArray[np.int32] = lattice.count_words(self._nodes, *words)
         return counts
 
     def rows_of_whole_words(self, words: Codes) -> npt.NDArray[np.int64]:
         """Return for each word the row of the vector that it has as a whole, -1 if it has none."""
         rows = np.full(words.offsets.size - 1, -1, np.int64)
         for chunk in blocks(rows.size, CHUNK):
-            starts, nodes, _ = find_spans(self._nodes, 1.0, *words, chunk.start, chunk.stop)
+            starts, nodes, _ = lattice.find_spans(self._nodes, 1.0, *words, chunk.start, chunk.stop)
             lengths = np.diff(words.offsets[chunk.start : chunk.stop + 1])
             slots = np.cumsum(lengths + 1) - lengths - 1  # where each word starts
             longest = nodes[starts[slots + 1] - 1]
@@ -340,29 +331,25 @@ class Subwords:
 
     def expected_counts(self, words: Codes, counts: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """Return how often each node of the index is expected as a piece of words."""
-        sums: npt.NDArray[np.float64] = expected_counts(self._nodes, self.spelling.unseen_char_prob, *words, counts)
+        sums: npt.NDArray[np.float64] = lattice.expected_counts(
+            self._nodes, self.spelling.unseen_char_prob, *words, counts
+        )
         return sums
 
 
-_last_unpickled: dict[tuple[Any, ...], Subwords] = {}
+_last_received: dict[tuple[Any, ...], Subwords] = {}
 
 
-def unpickle_subwords(*parts: Any) -> Subwords:
+def received(*parts: Any) -> Subwords:
     """Return unpickled subwords; the last ones, with their index unpacked, if they come from the same files."""
-    index, spelling = parts[:2]
-    paths = [array.path for array in index.arrays if isinstance(array, Mapped) and array.path is not None]
-    if len(paths) < len(index.arrays):
+    paths = [getattr(array, "path", None) for array in parts[0].arrays]
+    if None in paths:
         return Subwords(*parts)
-    key = spelling, *((path, Path(path).stat().st_mtime_ns) for path in paths)
-    found = _last_unpickled.get(key)
-    if found is None:
-        found = Subwords(*parts)
-        _last_unpickled.clear()
-        _last_unpickled[key] = found
+    key = parts[1], *((path, Path(path).stat().st_mtime_ns) for path in paths)
+    found = _last_received.get(key) or Subwords(*parts)
+    _last_received.clear()
+    _last_received[key] = found
     return found
-
-
-received = unpickle_subwords  # its name in pickles of version 0.1
 
 
 def map_chunks(
