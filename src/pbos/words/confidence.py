@@ -23,24 +23,15 @@ class Confidence:
 
     What is known: eight numbers of evidence, the weighted sums of those of its subwords; the length of the composed
     vector and its distance from the mean; the number of subwords; the length of the word.
-
-    Attributes:
-        evidence: (n_vectors, 8) float16, for each subword vector; see `pbos.training.confidence`.
-        mean: (dims,) The mean of the given vectors.
-        scale: (1,) Their typical length.
-        center: (12,) The mean of each feature.
-        spread: (12,) Its standard deviation.
-        coefficients: (1 + 12 + 78,) Of 1, the features and their products.
-        curve: (101,) What the regression's 0, 0.01, ... 1 become; with straight lines between.
     """
 
-    evidence: npt.NDArray[np.float16]
-    mean: npt.NDArray[np.float32]
-    scale: npt.NDArray[np.float32]
-    center: npt.NDArray[np.float32]
-    spread: npt.NDArray[np.float32]
-    coefficients: npt.NDArray[np.float32]
-    curve: npt.NDArray[np.float32]
+    evidence: npt.NDArray[np.float16]  # (n_vectors, 8), for each subword vector; see `pbos.training.confidence`
+    mean: npt.NDArray[np.float32]  # (dims,), the mean of the given vectors
+    scale: npt.NDArray[np.float32]  # (1,), their typical length
+    center: npt.NDArray[np.float32]  # (12,), the mean of each feature
+    spread: npt.NDArray[np.float32]  # (12,), its standard deviation
+    coefficients: npt.NDArray[np.float32]  # (1 + 12 + 78,), of 1, the features and their products
+    curve: npt.NDArray[np.float32]  # (101,), what the regression's 0, 0.01, ... 1 become; with straight lines between
 
     def __post_init__(self) -> None:
         for array in self.tensors().values():  # read-only, as mapped ones are, for the same kernel signature
@@ -89,10 +80,9 @@ def ridge(inputs: Vector, cosines: Vector) -> Vector:
 def fitted_curve(predicted: Vector, cosines: Vector) -> npt.NDArray[np.float32]:
     """Return the cubic from predicted to true cosines, as a curve that never falls.
 
-    The regression predicts too little for the worst words and too much for the best ones. Beyond nearly all predicted
-    values, the curve goes on with slope 1.
+    The regression predicts too little for the worst words and too much for the best ones.
     """
-    places = np.linspace(0, 1, CURVE)
+    places = np.linspace(0, 1, CURVE)  # beyond nearly all predicted values, the curve goes on with slope 1
     inner = places.clip(*np.quantile(predicted, [0.002, 0.998]))
     cubic = np.polynomial.Polynomial.fit(predicted, cosines, 3)
     curve = np.maximum.accumulate(cubic(inner) + places - inner)

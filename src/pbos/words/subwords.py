@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -22,15 +22,13 @@ from pbos.kernels.trie import Nodes
 from pbos.kernels.vectors import compose, embed_words, write_evidence, write_squares
 from pbos.settings import Spelling
 from pbos.words.arrays import FloatMatrix
+from pbos.words.confidence import Confidence
 from pbos.words.index import SubwordIndex, row_numbers
 from pbos.words.readonly import ReadOnlyDict, ReadOnlyList
 from pbos.words.text import LEFT, RIGHT, Codes, PackedStrings, encode, mark, normalize, unpack_strings
 from pbos.words.variants import Alphabet, Reader, capitalized_words
 from pbos.words.vectors import SubwordVectors
 from pbos.words.weights import Weights, joined
-
-if TYPE_CHECKING:
-    from pbos.words.confidence import Confidence
 
 Result = TypeVar("Result")
 WEIGHTINGS = {"posterior": POSTERIOR, "uniform": UNIFORM, "both": BOTH}
@@ -75,14 +73,7 @@ class WordSpans(NamedTuple):
 
 
 class Subwords:
-    """An index of subwords and a spelling: everything that can be computed from the spelling of words.
-
-    Segmenter, Model, Lattice, training and the adapters use this class; nothing else calls the lattice kernels.
-
-    Attributes:
-        index: The known subwords.
-        spelling: How a word becomes subwords and weights.
-    """
+    """Everything that can be computed from the spelling of words; nothing else calls the lattice kernels."""
 
     def __init__(
         self,
@@ -91,9 +82,7 @@ class Subwords:
         lengths: npt.NDArray[np.float32] | None = None,
         packed_words: PackedStrings | None = None,
     ) -> None:
-        """Use an index, a spelling, the lengths of the subword vectors, and the training words, if these are known."""
-        self.index, self.spelling = index, spelling
-        self._lengths, self._packed_words = lengths, packed_words
+        self.index, self.spelling, self._lengths, self._packed_words = index, spelling, lengths, packed_words
         kind = WEIGHTINGS[spelling.weighting]
         self._weighing = spelling.unseen_char_prob, kind, spelling.start_weight, spelling.end_weight
 
@@ -220,10 +209,9 @@ class Subwords:
             features = self.features(read, vectors, confidence, chunk.start)
             out[:] = confidence.predict(features)
             out[features[:, -2] == 0] = 0  # no subwords
-            if training := known.keys() & read:
-                for at, (word, given) in enumerate(zip(read, words[chunk], strict=True)):
-                    if word in training and word == normalize([given], form)[0]:  # not only read as a training word
-                        out[at] = 1
+            for at, (word, given) in enumerate(zip(read, words[chunk], strict=True)):
+                if word in known and word == normalize([given], form)[0]:  # not only read as a training word
+                    out[at] = 1
 
         _ = self._weight_nodes  # unpacked before there are threads
         map_chunks(write_chunk, len(words), threads)
@@ -259,10 +247,9 @@ class Subwords:
     def sample(
         self, words: list[str], k: int, seed: int | None = None, *, first: int = 0, threads: int | None = None
     ) -> list[list[Segmentation]]:
-        """Draw k segmentations of each word from p(g|w).
+        """Draw k segmentations of each word from p(g|w), by the seed and the position of the word, from `first` on.
 
-        The draws depend on the seed and on the position of the word, which starts at `first`. Give batches of a
-        multiple of SMALL_CHUNK words the same seed and their own `first` to draw what one call would.
+        Batches of a multiple of SMALL_CHUNK words, with the same seed and their own `first`, draw what one call would.
         """
         k = whole_number("k", k, 0)
         entropy = np.random.SeedSequence(None if seed is None else whole_number("seed", seed, 0)).entropy
@@ -283,17 +270,20 @@ class Subwords:
         plain = self.read(words)
         codes = encode(plain, self.spelling, first)
         longest = int(np.diff(codes.offsets).max(initial=0))
-        n_paths, keep, uniforms = n, None, NOT_RANDOM
         if random is None:
-            keep = min(n, 1 << min(longest, 62))  # no word has more
-            check_size(keep, longest, MOST_CUTS)
-            n_paths = CANDIDATES * keep if self.spelling.boundaries else keep
+            n, n_characters, most = min(n, 1 << min(longest, 62)), longest, MOST_CUTS  # no word has more
         else:
-            check_size(n, codes.codes.size, MOST_DRAWS)
-            uniforms = random.random(n * codes.codes.size)
+            n_characters, most = codes.codes.size, MOST_DRAWS
+        if n * n_characters > most:
+            raise InputError(
+                f"{n:,} segmentations of {n_characters:,} characters are too many; "
+                f"ask for at most {most // n_characters:,}"
+            )
+        uniforms = NOT_RANDOM if random is None else random.random(n * n_characters)
+        n_paths = CANDIDATES * n if random is None and self.spelling.boundaries else n
         marks, keys = (self.spelling.boundaries, self.spelling.inner_boundaries), letter_keys(longest.bit_length())
         found = segmentations(self._nodes, self._weighing[0], *codes, marks, keys, n_paths, uniforms)
-        return as_segmentations(plain, found, keep)
+        return as_segmentations(plain, found, n if random is None else None)
 
     def weights(self, words: list[str], threads: int | None = None) -> Weights:
         """Return the weights of words; a subword that occurs twice in a word has two entries."""
@@ -314,8 +304,7 @@ class Subwords:
 
     def count_words(self, words: Codes) -> npt.NDArray[np.int32]:
         """Return for each node of the index how many of the words contain it."""
-        counts: npt.NDArray[np.int32] = lattice.count_words(self._nodes, *words)
-        return counts
+        return np.asarray(lattice.count_words(self._nodes, *words))
 
     def rows_of_whole_words(self, words: Codes) -> npt.NDArray[np.int64]:
         """Return for each word the row of the vector that it has as a whole, -1 if it has none."""
@@ -362,14 +351,6 @@ def map_chunks(
     return in_threads(function, list(blocks(n_words, size)) or [slice(0, 0)], threads)
 
 
-def check_size(n: int, n_characters: int, most: int) -> None:
-    """Raise InputError if n segmentations of so many characters are more than the memory of one step is meant for."""
-    if n * n_characters > most:
-        raise InputError(
-            f"{n:,} segmentations of {n_characters:,} characters are too many; ask for at most {most // n_characters:,}"
-        )
-
-
 @functools.lru_cache(maxsize=16)
 def letter_keys(n_bits: int) -> npt.NDArray[np.int64]:
     """Return 2**n_bits random numbers by which the kernels compare cuts, always the same ones."""
@@ -377,10 +358,7 @@ def letter_keys(n_bits: int) -> npt.NDArray[np.int64]:
 
 
 def as_segmentations(words: list[str], arrays: tuple[Any, Any, Any], n: int | None) -> list[list[Segmentation]]:
-    """Turn what `kernels.paths.segmentations` returns into segmentations of words, given without marks.
-
-    These are the n best of each word, equal ones in their given order; or, if n is None, all as they come.
-    """
+    """Return the n best segmentations that the kernel found of each word, equal ones in order; all if n is None."""
     word_indptr, probabilities, cuts = arrays
     firsts = np.flatnonzero(cuts == 0)
     if len(words) == 1:  # loops are faster than arrays

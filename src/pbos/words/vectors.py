@@ -51,7 +51,7 @@ class SubwordVectors:
 
     @classmethod
     def of_tensors(cls, tensors: dict[str, npt.NDArray[Any]]) -> SubwordVectors:
-        """Return what `tensors` returned."""
+        """Undo `tensors`."""
         return cls(tensors["subword_vectors"], tensors.get("subword_scales"), tensors.get("subword_norms"))
 
     def tensors(self) -> dict[str, npt.NDArray[Any]]:
