@@ -130,7 +130,8 @@ def warn(message: str) -> None:
 
 def share(name: str, value: Any) -> float:
     """Return an argument as a float, or raise InputError if it is not a number from 0 to 1."""
-    if not isinstance(value, Real) or isinstance(value, bool) or not 0 <= value <= 1:
+    is_number = isinstance(value, Real) and not isinstance(value, bool)
+    if not is_number or not 0 <= value <= 1:
         raise InputError(f"{name} must be a number from 0 to 1, got {value!r}")
     return float(value)
 
@@ -138,9 +139,11 @@ def share(name: str, value: Any) -> float:
 def whole_number(name: str, value: Any, least: int) -> int:
     """Return an argument as an int, or raise InputError if it is not a whole number of at least `least`."""
     try:
-        number = operator.index(None if isinstance(value, bool) else value)  # who passes True takes it for a switch
+        number = None if isinstance(value, bool) else operator.index(value)  # who passes True takes it for a switch
     except TypeError:
-        raise InputError(f"{name} must be a whole number, got {value!r}") from None
+        number = None
+    if number is None:
+        raise InputError(f"{name} must be a whole number, got {value!r}")
     if number < least:
         raise InputError(f"{name} must be at least {least}, got {number}")
     return number

@@ -125,9 +125,7 @@ class Model(Segmenter):
     def confidence(
         self, words: Iterable[str | None], *, threads: int | None = None, missing: Missing = "error"
     ) -> npt.NDArray[np.float32]: ...
-    def confidence(
-        self, words: str | Iterable[str | None] | None, *, threads: int | None = None, missing: Missing = "error"
-    ) -> float | npt.NDArray[np.float32]:
+    def confidence(self, words: Any, *, threads: int | None = None, missing: Missing = "error") -> Any:
         """Return how far to trust the vector of one word, or of many: its expected cosine with the true one, 0 to 1.
 
         The true vector is the one that the word would have had as a training word. The expectation was fitted to

@@ -91,14 +91,9 @@ class Segmenter:
         spelling = resolved(spelling, table.words)
         table = table.normalized(spelling.normalization)
         word_counts = np.where(types, table.counts > 0, table.counts)  # a copy: kernels are compiled for such arrays
-        words = encode(table.words, spelling)
+        words, every = encode(table.words, spelling), np.ones(len(table), np.bool_)
         index = count_subwords(
-            words,
-            word_counts,
-            np.ones(len(table), np.bool_),
-            max_len=max_len,
-            min_prob_words=min_prob_words,
-            boundaries=boundaries,
+            words, word_counts, every, max_len=max_len, min_prob_words=min_prob_words, boundaries=boundaries
         )
         if min_prob_words > 1:
             longer = index.probs[index.alphabet.size + 1 :]

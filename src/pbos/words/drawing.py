@@ -20,6 +20,14 @@ JOINER = "\u200d"
 JOINERS = "\u200c", JOINER
 
 
+# Arabic letters with an initial or final form, which Unicode also encodes as separate characters
+_FORMS = [unicodedata.decomposition(chr(code)).split() for code in range(0xFB50, 0xFEFD)]
+JOINS_NEXT, JOINS_PREVIOUS = (
+    {chr(int(form[1], 16)) for form in _FORMS if len(form) == 2 and form[0] == kind}
+    for kind in ("<initial>", "<final>")
+)
+
+
 class Arc(NamedTuple):
     """A span and the half ellipse that stands for it, in pixels."""
 
@@ -41,7 +49,8 @@ def draw(
     step = min(36, max(20, 1080 // len(word)))  # long words get narrower characters
     xs = [MARGIN + step * position for position in range(len(word) + 1)]
     width = xs[-1] + MARGIN
-    if rtl := is_right_to_left(word):
+    directions = (direction for direction in map(unicodedata.bidirectional, word) if direction in ("L", "R", "AL"))
+    if rtl := next(directions, "L") != "L":
         xs.reverse()
     arcs = []
     for span in spans:
@@ -102,12 +111,6 @@ def width_of(text: str) -> int:
     return sum(13 if unicodedata.east_asian_width(c) in "WF" else 7 for c in text if not unicodedata.combining(c))
 
 
-def is_right_to_left(word: str) -> bool:
-    """Return whether the first character that has a direction is written from right to left."""
-    directions = map(unicodedata.bidirectional, word)
-    return next((direction for direction in directions if direction in ("L", "R", "AL")), "L") != "L"
-
-
 def letters(word: str) -> list[str]:
     """Return the text to show for each character of a word, when there is space between the characters.
 
@@ -123,16 +126,6 @@ def letters(word: str) -> list[str]:
             shown[at] += JOINER
             shown[following] = JOINER + shown[following]
     return shown
-
-
-def _with_form(form: str) -> frozenset[str]:
-    """Return the Arabic letters with an initial or final form, which Unicode also encodes as separate characters."""
-    parts = (unicodedata.decomposition(chr(code)).split() for code in range(0xFB50, 0xFEFD))
-    return frozenset(chr(int(part[1], 16)) for part in parts if len(part) == 2 and part[0] == form)
-
-
-JOINS_NEXT = _with_form("<initial>")
-JOINS_PREVIOUS = _with_form("<final>")
 
 
 def printable(text: str) -> str:

@@ -134,8 +134,8 @@ class Explanation:
             parts.append(f"<div>read as: <bdi>{escape(printable(self.read_as))}</bdi></div>")
         parts.append(f"<div>{' &nbsp; '.join(facts)}</div>")
         for title, rows in tables.items():
-            shown = [(f"<bdi>{escape(printable(label))}</bdi>", f"{share:.3f}", bar(share)) for label, share in rows]
-            lines = [f"<tr><td>{'</td><td>'.join(cells)}</td></tr>" for cells in shown or [(NO_WEIGHTS,)]]
+            shown = [[f"<bdi>{escape(printable(label))}</bdi>", f"{share:.3f}", bar(share)] for label, share in rows]
+            lines = [f"<tr><td>{'</td><td>'.join(cells)}</td></tr>" for cells in shown or [[NO_WEIGHTS]]]
             parts.append(f"<table><caption>{title}</caption>{''.join(lines)}</table>")
         return "".join([*parts, "</div>"])
 

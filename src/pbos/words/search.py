@@ -85,16 +85,13 @@ def nearest(
 
 
 def at_least(values: npt.NDArray[Any], n: int, slack: float = 0) -> npt.NDArray[np.intp]:
-    """Return the positions of the values that are at least the nth largest minus slack, in order; all if n is too big.
-
-    >>> at_least(np.array([0.5, 0.9, 0.1, 0.9, 0.4], np.float32), 3).tolist()
-    [0, 1, 3]
-    """
+    """Return the positions of the values that are at least the nth largest minus slack, in order; else all."""
     if not 0 < n < values.size:
         return np.arange(values.size if n > 0 else 0)
     few = values[:: max(1, values.size // max(4096, 8 * n))]  # the nth largest of these is no larger
     best: npt.NDArray[np.intp] = np.flatnonzero(values >= np.partition(few, -n)[-n] - slack)
-    return best[values[best] >= np.partition(values[best], -n)[-n] - slack]
+    best = best[values[best] >= np.partition(values[best], -n)[-n] - slack]
+    return best
 
 
 def asked_for(

@@ -331,7 +331,7 @@ _last_received: dict[tuple[Any, ...], Subwords] = {}
 
 def received(*parts: Any) -> Subwords:
     """Return unpickled subwords; the last ones, with their index unpacked, if they come from the same files."""
-    paths = [getattr(array, "path", None) for array in parts[0].arrays]
+    paths: list[Any] = [getattr(array, "path", None) for array in parts[0].arrays]
     if None in paths:
         return Subwords(*parts)
     key = parts[1], *((path, Path(path).stat().st_mtime_ns) for path in paths)

@@ -60,9 +60,9 @@ def capitalized_words(words: Iterable[str], known: Collection[str]) -> dict[str,
     """
     capitalized: dict[str, str] = {}
     for word in words:
-        if word != word.lower():
-            capitalized.setdefault(lower(word), word)
-    return {form: word for form, word in capitalized.items() if form not in known}
+        if word != word.lower() and (form := lower(word)) not in known:
+            capitalized.setdefault(form, word)
+    return capitalized
 
 
 class Alphabet:
