@@ -55,7 +55,7 @@ class Model(Segmenter):
         confidence: Confidence | None = None,
     ) -> None:
         self.subwords = Subwords(index, spelling, subword_vectors.lengths, packed_words)
-        self.subword_vectors = subword_vectors
+        self.index, self.spelling, self.subword_vectors = index, spelling, subword_vectors
         self.dims = subword_vectors.dims
         self.info: dict[str, Any] = read_only(info or {})
         self._packed_words, self._target_vectors, self._confidence = packed_words, target_vectors, confidence
@@ -247,8 +247,9 @@ class Model(Segmenter):
         n, neighbors = whole_number("n", n, 1), whole_number("neighbors", neighbors, 0)
 
         def explain_one(word: str) -> Explanation:
-            lattice, confidence = Lattice(self.subwords, word), self.confidence(word) if self.has_confidence else None
-            known, find = lattice.word in self.subwords.word_rows, partial(self.neighbors, word, neighbors)
+            lattice, find = Lattice(self.subwords, word), partial(self.neighbors, word, neighbors)
+            known = lattice.word in self.subwords.word_rows
+            confidence = self.confidence(word) if self.has_confidence else None
             return Explanation(word, lattice, n, known=known, confidence=confidence, find_neighbors=find)
 
         return self._each(words, explain_one)

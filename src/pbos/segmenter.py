@@ -28,23 +28,17 @@ class Segmenter:
 
     Every method takes one word or many: for a list of words it returns a list of what it returns for one.
 
+    Attributes:
+        index: The known subwords.
+        spelling: How a word becomes subwords and weights.
+
     >>> segmenter = Segmenter.from_counts({"high": 60, "higher": 20, "er": 20})
     >>> print(segmenter.segment("higher")[0])
     higher 0.628
     """
 
     def __init__(self, index: SubwordIndex, spelling: Spelling) -> None:
-        self.subwords = Subwords(index, spelling)
-
-    @property
-    def index(self) -> SubwordIndex:
-        """The known subwords."""
-        return self.subwords.index
-
-    @property
-    def spelling(self) -> Spelling:
-        """How a word becomes subwords and weights."""
-        return self.subwords.spelling
+        self.subwords, self.index, self.spelling = Subwords(index, spelling), index, spelling
 
     @classmethod
     def from_counts(

@@ -53,8 +53,7 @@ def unit_rows(vectors: FloatMatrix, near_zero: float = 0.0) -> FloatMatrix:
     """
     squares = np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64)  # those of float32 would not all fit
     norms = np.sqrt(squares).astype(np.float32)[:, None]
-    units: FloatMatrix = np.divide(vectors, norms, out=np.zeros_like(vectors), where=norms > near_zero)
-    return units
+    return np.asarray(np.divide(vectors, norms, out=np.zeros_like(vectors), where=norms > near_zero))
 
 
 def cosines(left: npt.ArrayLike, right: npt.ArrayLike) -> npt.NDArray[np.float32]:
@@ -71,8 +70,7 @@ def cosines(left: npt.ArrayLike, right: npt.ArrayLike) -> npt.NDArray[np.float32
         raise InputError("cosines needs two matrices of numbers") from None
     if first.ndim != 2 or first.shape != second.shape:
         raise InputError(f"cosines needs two matrices of the same shape, got {first.shape} and {second.shape}")
-    result: npt.NDArray[np.float32] = np.einsum("ij,ij->i", unit_rows(first), unit_rows(second))
-    return result
+    return np.asarray(np.einsum("ij,ij->i", unit_rows(first), unit_rows(second)))
 
 
 def projection(dims: int, n: int, seed: int) -> FloatMatrix:

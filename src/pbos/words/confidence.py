@@ -53,8 +53,7 @@ class Confidence:
 
     def predict(self, features: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
         """Return the expected cosine of each word, from 0 to 1."""
-        cosines: npt.NDArray[np.float32] = predict(features, self.center, self.spread, self.coefficients, self.curve)
-        return cosines
+        return np.asarray(predict(features, self.center, self.spread, self.coefficients, self.curve))
 
     def fitted(self, features: npt.NDArray[np.float32], cosines: Vector) -> Confidence:
         """Return the confidence fitted to the features and the true cosines of held-out words."""
@@ -67,7 +66,12 @@ class Confidence:
         predicted, part = np.empty(len(features)), np.arange(len(features)) % PARTS
         for at in range(PARTS):
             predicted[part == at] = inputs[part == at] @ ridge(inputs[part != at], cosines[part != at])
-        return replace(found, curve=fitted_curve(predicted.clip(0, 1), cosines))
+        predicted, places = predicted.clip(0, 1), np.linspace(0, 1, CURVE)
+        inner = places.clip(*np.quantile(predicted, [0.002, 0.998]))  # beyond nearly all of them, the slope is 1
+        # The regression predicts too little for the worst words and too much for the best ones.
+        cubic = np.polynomial.Polynomial.fit(predicted, cosines, 3)
+        curve = np.maximum.accumulate(cubic(inner) + places - inner)
+        return replace(found, curve=curve.clip(0, 1).astype(np.float32))
 
 
 def ridge(inputs: Vector, cosines: Vector) -> Vector:
@@ -75,15 +79,3 @@ def ridge(inputs: Vector, cosines: Vector) -> Vector:
     penalty = np.full(inputs.shape[1], RIDGE)
     penalty[0] = 0
     return np.asarray(np.linalg.solve(inputs.T @ inputs + np.diag(penalty), inputs.T @ cosines), np.float64)
-
-
-def fitted_curve(predicted: Vector, cosines: Vector) -> npt.NDArray[np.float32]:
-    """Return the cubic from predicted to true cosines, as a curve that never falls.
-
-    The regression predicts too little for the worst words and too much for the best ones.
-    """
-    places = np.linspace(0, 1, CURVE)  # beyond nearly all predicted values, the curve goes on with slope 1
-    inner = places.clip(*np.quantile(predicted, [0.002, 0.998]))
-    cubic = np.polynomial.Polynomial.fit(predicted, cosines, 3)
-    curve = np.maximum.accumulate(cubic(inner) + places - inner)
-    return np.asarray(curve.clip(0, 1), np.float32)

@@ -8,8 +8,7 @@ from html import escape
 from typing import Any
 
 from pbos.errors import one_line
-from pbos.words.drawing import printable
-from pbos.words.lattice import Lattice
+from pbos.words.lattice import Lattice, printable
 from pbos.words.readonly import ReadOnlyList
 from pbos.words.subwords import Segmentation
 

@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from pbos.errors import InputError, ModelError
+from pbos.errors import InputError
 from pbos.files.model_folder import (
     CONFIG,
-    FRESH_COPY,
     TENSORS,
     TYPE_NAMES,
     Layout,
@@ -60,7 +59,7 @@ def load_model_folder(path: PathLike, verify: bool = False) -> tuple[Tensors, Sp
     tensors, config = load_folder(folder, LAYOUT, verify)
     required = INDEX_LAYOUT | (MODEL_LAYOUT if "vectors" in config or "subword_vectors" in tensors else {})
     if missing := [name for name in required if name not in tensors]:
-        raise ModelError(f"{folder / TENSORS} has no tensor {missing[0]}; {FRESH_COPY}")
+        raise damaged(folder, f"{TENSORS} has no tensor {missing[0]}")
     return tensors, checked_spelling(folder, tensors, config), config
 
 
@@ -108,7 +107,7 @@ def checked_spelling(folder: Path, tensors: Tensors, config: dict[str, Any]) -> 
             raise InputError("a trained model has no setting that is auto")
         return spelling
     except (KeyError, TypeError, InputError) as error:
-        raise ModelError(f"{folder}: {CONFIG} has bad spelling settings ({error}); {FRESH_COPY}") from None
+        raise damaged(folder, f"{CONFIG} has bad spelling settings ({error})") from None
 
 
 def confidence_fits(tensors: Tensors, rows: int, dims: int) -> bool:

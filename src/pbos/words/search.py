@@ -55,15 +55,13 @@ class SearchedWords:
 
 def rounded(units: FloatMatrix) -> npt.NDArray[np.int16]:
     """Return unit vectors in whole steps."""
-    steps: npt.NDArray[np.int16] = np.rint(units * np.float32(STEPS)).astype(np.int16)
-    return steps
+    return np.asarray(np.rint(units * np.float32(STEPS)), np.int16)
 
 
 def products(queries: npt.NDArray[np.int16], rows: npt.NDArray[np.int16]) -> npt.NDArray[Any]:
     """Return the products of rounded vectors, (n_queries, n_rows)."""
     if len(queries) < FEW:
-        few: npt.NDArray[np.int32] = products_of_few(queries, rows)
-        return few
+        return np.asarray(products_of_few(queries, rows))
     many, wide = np.empty((len(queries), len(rows)), np.float32), queries.astype(np.float32)
     for block in blocks(len(rows)):
         np.matmul(wide, rows[block].astype(np.float32).T, out=many[:, block])

@@ -25,8 +25,8 @@ from pbos.words.arrays import FloatMatrix
 from pbos.words.confidence import Confidence
 from pbos.words.index import SubwordIndex, row_numbers
 from pbos.words.readonly import ReadOnlyDict, ReadOnlyList
-from pbos.words.text import LEFT, RIGHT, Codes, PackedStrings, encode, mark, normalize, unpack_strings
-from pbos.words.variants import Alphabet, Reader, capitalized_words
+from pbos.words.text import LEFT, RIGHT, Codes, PackedStrings, encode, lower, mark, normalize, unpack_strings
+from pbos.words.variants import Alphabet, Reader
 from pbos.words.vectors import SubwordVectors
 from pbos.words.weights import Weights, joined
 
@@ -121,9 +121,13 @@ class Subwords:
 
     @cached_property
     def _capitalized(self) -> dict[str, str]:
-        """See `capitalized_words`; a model in lower case has none."""
-        in_lower_case = self.spelling.normalization in ("lower", "casefold")
-        return {} if in_lower_case else capitalized_words(self.words, self.word_rows)
+        """The first training word with capitals of each form in lower case that is not known itself."""
+        found: dict[str, str] = {}
+        if self.spelling.normalization not in ("lower", "casefold"):
+            for word in self.words:
+                if word != word.lower() and (form := lower(word)) not in self.word_rows:
+                    found.setdefault(form, word)
+        return found
 
     def read(self, words: list[str]) -> list[str]:
         """Return words as the model knows them, see `Reader`; plain words take next to no time."""
@@ -320,10 +324,7 @@ class Subwords:
 
     def expected_counts(self, words: Codes, counts: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """Return how often each node of the index is expected as a piece of words."""
-        sums: npt.NDArray[np.float64] = lattice.expected_counts(
-            self._nodes, self.spelling.unseen_char_prob, *words, counts
-        )
-        return sums
+        return np.asarray(lattice.expected_counts(self._nodes, self.spelling.unseen_char_prob, *words, counts))
 
 
 _last_received: dict[tuple[Any, ...], Subwords] = {}

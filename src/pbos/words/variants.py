@@ -52,19 +52,6 @@ def resolved(spelling: AnySpelling, words: Collection[str]) -> AnySpelling:
     return spelling
 
 
-def capitalized_words(words: Iterable[str], known: Collection[str]) -> dict[str, str]:
-    """Return the first word with capitals of each form in lower case that is not known itself.
-
-    >>> capitalized_words(["House", "house", "NATO", "Nato"], {"house"})
-    {'nato': 'NATO'}
-    """
-    capitalized: dict[str, str] = {}
-    for word in words:
-        if word != word.lower() and (form := lower(word)) not in known:
-            capitalized.setdefault(form, word)
-    return capitalized
-
-
 class Alphabet:
     """The characters that were seen in training.
 
@@ -101,7 +88,7 @@ class Reader(NamedTuple):
     spelling: Spelling
     alphabet: Alphabet
     words: Collection[str]  # the training words
-    capitalized: Mapping[str, str]  # see `capitalized_words`
+    capitalized: Mapping[str, str]  # the first word with capitals of a form in lower case that is not known itself
     log_probability: Callable[[str], float]  # how probable a spelling is
 
     def read(self, word: str) -> str:
