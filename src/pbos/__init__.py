@@ -71,8 +71,6 @@ _MOVED = {  # modules of version 0.1, which pickles and docs name, and where the
 
 
 def __getattr__(name: str) -> Any:
-    if name in _MOVED:
-        return sys.modules[f"pbos.{name}"]
     if name not in _MODULES:
         raise AttributeError(f"module 'pbos' has no attribute {name!r}")
     from importlib import import_module
@@ -96,7 +94,8 @@ class _Moved(type(sys)):  # type: ignore[misc]
         return getattr(import_module(f"pbos.{_MOVED[self.__name__.removeprefix('pbos.')]}"), name)
 
 
-sys.modules |= {f"pbos.{old}": _Moved(f"pbos.{old}") for old in _MOVED}
+for _old in _MOVED:
+    sys.modules[f"pbos.{_old}"] = globals()[_old] = _Moved(f"pbos.{_old}")
 
 
 def __dir__() -> list[str]:

@@ -1,16 +1,4 @@
-"""Every error and warning pbos raises on purpose.
-
-Exception
-└── PbosError                one sentence: what is wrong, where, what to do
-    ├── InputError           an argument or a word that cannot be used     (also ValueError)
-    ├── FormatError          a vector or count file with bad content       (also ValueError)
-    ├── ModelError           a model folder that cannot be loaded or saved (also ValueError)
-    ├── ClusterError         a cluster that cannot be reached, or was lost
-    └── MissingExtraError    an optional dependency that is not installed  (also ImportError)
-
-UserWarning
-└── PbosWarning              something was dropped or replaced, or looks wrong
-"""
+"""Every error and warning pbos raises on purpose: one sentence that says what is wrong, where, and what to do."""
 
 from __future__ import annotations
 
@@ -65,8 +53,6 @@ def harmless(error: BaseException, url: str = "") -> BaseException | None:
 def shortened(message: str) -> str:
     """Return a message without secrets in URLs, the middle of very long words, and of itself.
 
-    >>> shortened(f"no such word: {'pneumono' * 25_000}; drop it")[:60]
-    'no such word: pneumonopneumonopneumonopneumonopneumonopneumo'
     >>> len(shortened(f"no such word: {'pneumono' * 25_000}; drop it"))
     175
     """
@@ -79,9 +65,7 @@ def shortened(message: str) -> str:
 
 
 def for_terminal(text: str) -> str:
-    r"""Return a text with escapes, as in JSON, for what a terminal would obey, except for tabs and newlines.
-
-    These are control characters, and those that turn the direction of the text around them.
+    r"""Return a text with escapes, as in JSON, for control characters (not tabs, newlines) and marks of direction.
 
     >>> print(for_terminal("red: \x1b[31m"))
     red: \u001b[31m
@@ -153,12 +137,9 @@ def share(name: str, value: Any) -> float:
 
 
 def whole_number(name: str, value: Any, least: int) -> int:
-    """Return an argument as an int, or raise InputError if it is not a whole number of at least `least`.
-
-    True and False are no numbers here: whoever passes them takes `dims`, for example, for a switch.
-    """
+    """Return an argument as an int, or raise InputError if it is not a whole number of at least `least`."""
     try:
-        number = None if isinstance(value, bool) else operator.index(value)
+        number = None if isinstance(value, bool) else operator.index(value)  # who passes True takes it for a switch
     except TypeError:
         number = None
     if number is None:

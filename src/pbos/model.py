@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import cached_property, partial
 from os import PathLike
 from typing import Any, overload
@@ -24,7 +25,7 @@ from pbos.words.lattice import Lattice
 from pbos.words.layout import load_model_folder
 from pbos.words.readonly import owned, read_only
 from pbos.words.search import Neighbors as Neighbors
-from pbos.words.search import SearchedWords, asked_for, unit_vectors
+from pbos.words.search import SearchedWords, asked_for
 from pbos.words.subwords import Subwords
 from pbos.words.text import MissingWord, PackedStrings, as_words, encode, first_of_equal, one_or_many, pack_strings
 from pbos.words.vectors import SubwordVectors
@@ -54,7 +55,7 @@ class Model(Segmenter):
         confidence: Confidence | None = None,
     ) -> None:
         self.subwords = Subwords(index, spelling, subword_vectors.lengths, packed_words)
-        self.subword_vectors = subword_vectors
+        self.index, self.spelling, self.subword_vectors = index, spelling, subword_vectors
         self.dims = subword_vectors.dims
         self.info: dict[str, Any] = read_only(info or {})
         self._packed_words, self._target_vectors, self._confidence = packed_words, target_vectors, confidence
@@ -101,20 +102,17 @@ class Model(Segmenter):
         except MissingWord as error:
             raise InputError(f'{error}, or embed them with missing="zeros"') from None
         if exact:
-            self._put_given_vectors(many, out)
+            if self._target_vectors is None:
+                raise InputError(
+                    "this model does not have the given vectors, so exact cannot be used; "
+                    "pass them to with_targets (--vectors), or train with keep_targets=True"
+                )
+            for at, word in enumerate(self.subwords.read(many)):
+                if (row := self.subwords.word_rows.get(word)) is not None:
+                    out[at] = self._target_vectors[row]
         if blank:  # for one word, an empty selection takes longer than this question
             out[blank] = 0
         return out[0] if one else out
-
-    def _put_given_vectors(self, words: list[str], out: FloatMatrix) -> None:
-        if self._target_vectors is None:
-            raise InputError(
-                "this model does not have the given vectors, so exact cannot be used; "
-                "pass them to with_targets (--vectors), or train with keep_targets=True"
-            )
-        for at, word in enumerate(self.subwords.read(words)):
-            if (row := self.subwords.word_rows.get(word)) is not None:
-                out[at] = self._target_vectors[row]
 
     @property
     def has_confidence(self) -> bool:
@@ -122,16 +120,12 @@ class Model(Segmenter):
         return self._confidence is not None
 
     @overload
-    def confidence(  # type: ignore[overload-overlap]
-        self, words: str | None, *, threads: int | None = None, missing: Missing = "error"
-    ) -> float: ...
+    def confidence(self, words: str | None, *, threads: int | None = None, missing: Missing = "error") -> float: ...
     @overload
     def confidence(
         self, words: Iterable[str | None], *, threads: int | None = None, missing: Missing = "error"
     ) -> npt.NDArray[np.float32]: ...
-    def confidence(
-        self, words: str | Iterable[str | None] | None, *, threads: int | None = None, missing: Missing = "error"
-    ) -> float | npt.NDArray[np.float32]:
+    def confidence(self, words: Any, *, threads: int | None = None, missing: Missing = "error") -> Any:
         """Return how far to trust the vector of one word, or of many: its expected cosine with the true one, 0 to 1.
 
         The true vector is the one that the word would have had as a training word. The expectation was fitted to
@@ -153,15 +147,8 @@ class Model(Segmenter):
         found[blank] = 0
         return float(found[0]) if one else found
 
-    def _embed_with_confidence(self, words: list[str]) -> tuple[FloatMatrix, npt.NDArray[np.float32] | None]:
-        """Return the vectors of words, which are read once, and their confidences; None if the model has none."""
-        if self._confidence is None:
-            return self.embed(words), None
-        out = np.empty((len(words), self.dims), np.float32)
-        return out, self.subwords.confidence(words, self.subword_vectors, self._confidence, embedded=out)
-
     @overload
-    def similarity(self, first: str, second: str) -> float: ...  # type: ignore[overload-overlap]
+    def similarity(self, first: str, second: str) -> float: ...
     @overload
     def similarity(self, first: str | Iterable[str], second: str | Iterable[str]) -> npt.NDArray[np.float32]: ...
     def similarity(self, first: str | Iterable[str], second: str | Iterable[str]) -> float | npt.NDArray[np.float32]:
@@ -225,36 +212,28 @@ class Model(Segmenter):
         'queen'
         """
         n = whole_number("n", n, 0)
-        asked = asked_for(words, positive, negative, self.dims, partial(self.embed, exact=exact))
+        embed = partial(self.embed, exact=exact)
+        queries, asked, is_one = asked_for(words, positive, negative, self.dims, embed)
         if among is None:
             searched = self._given_vectors if exact else self._composed_vectors
         else:
             candidates = as_words(among)
-            encode(self.subwords.read(candidates), self.spelling)  # raises with the position of a bad word
-            searched = self._searched(candidates, exact)
-        found = searched.nearest(asked.queries, [set(self.subwords.read(group)) for group in asked.words], n)
-        return found[0] if asked.is_one else found
-
-    def _neighbors_of_vectors(self, words: str | list[str], vectors: FloatMatrix, n: int) -> Any:
-        """Return the neighbors of one word or of many, whose vectors are there already."""
-        read_as = self.subwords.read([words] if isinstance(words, str) else words)
-        found = self._composed_vectors.nearest(unit_vectors(vectors), [{word} for word in read_as], n)
-        return found[0] if isinstance(words, str) else found
+            read_as = self.subwords.read(candidates)
+            encode(read_as, self.spelling)  # raises with the position of a bad word
+            searched = SearchedWords(candidates, read_as, self.dims, embed)
+        found = searched.nearest(queries, [set(self.subwords.read(group)) for group in asked], n)
+        return found[0] if is_one else found
 
     @cached_property
     def _composed_vectors(self) -> SearchedWords:
-        return self._searched(self.words, exact=False)
+        return SearchedWords(self.words, self.words, self.dims, self.embed)
 
     @cached_property
     def _given_vectors(self) -> SearchedWords:
-        return self._searched(self.words, exact=True)
-
-    def _searched(self, words: list[str], exact: bool) -> SearchedWords:
-        read_as = words if words is self.words else self.subwords.read(words)
-        return SearchedWords(words, read_as, self.dims, partial(self.embed, exact=exact))
+        return SearchedWords(self.words, self.words, self.dims, partial(self.embed, exact=True))
 
     @overload
-    def explain(self, words: str, n: int = 5, *, neighbors: int = 10) -> Explanation: ...  # type: ignore[overload-overlap]
+    def explain(self, words: str, n: int = 5, *, neighbors: int = 10) -> Explanation: ...
     @overload
     def explain(self, words: Iterable[str], n: int = 5, *, neighbors: int = 10) -> list[Explanation]: ...
     def explain(self, words: str | Iterable[str], n: int = 5, *, neighbors: int = 10) -> Any:
@@ -268,10 +247,9 @@ class Model(Segmenter):
         n, neighbors = whole_number("n", n, 1), whole_number("neighbors", neighbors, 0)
 
         def explain_one(word: str) -> Explanation:
-            vectors, trust = self._embed_with_confidence([word])
-            confidence, lattice = None if trust is None else float(trust[0]), Lattice(self.subwords, word)
+            lattice, find = Lattice(self.subwords, word), partial(self.neighbors, word, neighbors)
             known = lattice.word in self.subwords.word_rows
-            find = partial(self._neighbors_of_vectors, word, vectors, neighbors)
+            confidence = self.confidence(word) if self.has_confidence else None
             return Explanation(word, lattice, n, known=known, confidence=confidence, find_neighbors=find)
 
         return self._each(words, explain_one)
@@ -342,14 +320,14 @@ class Model(Segmenter):
             rows = index.rows[keep]
             kept = np.unique(rows[rows >= 0])
             vectors = vectors.rows(kept)
-            confidence = None if confidence is None else confidence.rows(kept)
+            confidence = confidence and replace(confidence, evidence=confidence.evidence[kept])
             index = index.with_vectors(keep)
             if not len(vectors):
                 raise InputError(f"min_vector_words {min_vector_words} leaves no subword; use a smaller number")
         if dims is not None:
             components = principal_components(self.embed(self.words), dims)
             vectors = vectors.projected(components)
-            confidence = None if confidence is None else confidence.projected(components)
+            confidence = confidence and replace(confidence, mean=confidence.mean @ components)
             targets = None if targets is None else targets @ components
         if dtype is not None:
             vectors = vectors.astype(dtype)

@@ -28,23 +28,17 @@ class Segmenter:
 
     Every method takes one word or many: for a list of words it returns a list of what it returns for one.
 
+    Attributes:
+        index: The known subwords.
+        spelling: How a word becomes subwords and weights.
+
     >>> segmenter = Segmenter.from_counts({"high": 60, "higher": 20, "er": 20})
     >>> print(segmenter.segment("higher")[0])
     higher 0.628
     """
 
     def __init__(self, index: SubwordIndex, spelling: Spelling) -> None:
-        self.subwords = Subwords(index, spelling)
-
-    @property
-    def index(self) -> SubwordIndex:
-        """The known subwords."""
-        return self.subwords.index
-
-    @property
-    def spelling(self) -> Spelling:
-        """How a word becomes subwords and weights."""
-        return self.subwords.spelling
+        self.subwords, self.index, self.spelling = Subwords(index, spelling), index, spelling
 
     @classmethod
     def from_counts(
@@ -91,14 +85,9 @@ class Segmenter:
         spelling = resolved(spelling, table.words)
         table = table.normalized(spelling.normalization)
         word_counts = np.where(types, table.counts > 0, table.counts)  # a copy: kernels are compiled for such arrays
-        words = encode(table.words, spelling)
+        words, every = encode(table.words, spelling), np.ones(len(table), np.bool_)
         index = count_subwords(
-            words,
-            word_counts,
-            np.ones(len(table), np.bool_),
-            max_len=max_len,
-            min_prob_words=min_prob_words,
-            boundaries=boundaries,
+            words, word_counts, every, max_len=max_len, min_prob_words=min_prob_words, boundaries=boundaries
         )
         if min_prob_words > 1:
             longer = index.probs[index.alphabet.size + 1 :]
@@ -110,7 +99,7 @@ class Segmenter:
         return Segmenter(fit_probabilities(Subwords(index, spelling), words, word_counts, em_rounds), spelling)
 
     @overload
-    def read_as(self, words: str) -> str: ...  # type: ignore[overload-overlap]
+    def read_as(self, words: str) -> str: ...
     @overload
     def read_as(self, words: Iterable[str]) -> list[str]: ...
     def read_as(self, words: str | Iterable[str]) -> str | list[str]:
@@ -131,7 +120,7 @@ class Segmenter:
         return [function(word) for word in many]
 
     @overload
-    def lattice(self, words: str) -> Lattice: ...  # type: ignore[overload-overlap]
+    def lattice(self, words: str) -> Lattice: ...
     @overload
     def lattice(self, words: Iterable[str]) -> list[Lattice]: ...
     def lattice(self, words: str | Iterable[str]) -> Lattice | list[Lattice]:
@@ -139,7 +128,7 @@ class Segmenter:
         return self._each(words, lambda word: Lattice(self.subwords, word))
 
     @overload
-    def explain(self, words: str, n: int = 5) -> Explanation: ...  # type: ignore[overload-overlap]
+    def explain(self, words: str, n: int = 5) -> Explanation: ...
     @overload
     def explain(self, words: Iterable[str], n: int = 5) -> list[Explanation]: ...
     def explain(self, words: str | Iterable[str], n: int = 5) -> Explanation | list[Explanation]:
@@ -153,14 +142,10 @@ class Segmenter:
         return self._each(words, lambda word: Explanation(word, Lattice(self.subwords, word), n))
 
     @overload
-    def segment(  # type: ignore[overload-overlap]
-        self, words: str, n: int = 1, *, threads: int | None = None
-    ) -> list[Segmentation]: ...
+    def segment(self, words: str, n: int = 1, *, threads: int | None = None) -> list[Segmentation]: ...
     @overload
     def segment(self, words: Iterable[str], n: int = 1, *, threads: int | None = None) -> list[list[Segmentation]]: ...
-    def segment(
-        self, words: str | Iterable[str], n: int = 1, *, threads: int | None = None
-    ) -> list[Segmentation] | list[list[Segmentation]]:
+    def segment(self, words: str | Iterable[str], n: int = 1, *, threads: int | None = None) -> Any:
         """Return the n most probable segmentations of a word, best first.
 
         Args:
@@ -173,7 +158,7 @@ class Segmenter:
         return self.subwords.segment(as_words(words), n, threads)
 
     @overload
-    def sample(  # type: ignore[overload-overlap]
+    def sample(
         self, words: str, k: int = 1, seed: int | None = None, *, threads: int | None = None
     ) -> list[Segmentation]: ...
     @overload
@@ -182,7 +167,7 @@ class Segmenter:
     ) -> list[list[Segmentation]]: ...
     def sample(
         self, words: str | Iterable[str], k: int = 1, seed: int | None = None, *, threads: int | None = None
-    ) -> list[Segmentation] | list[list[Segmentation]]:
+    ) -> Any:
         """Draw k segmentations of a word from p(g|w).
 
         Args:
@@ -196,19 +181,18 @@ class Segmenter:
         return self.subwords.sample(as_words(words), k, seed, threads=threads)
 
     @overload
-    def weights(self, words: str) -> list[tuple[str, float]]: ...  # type: ignore[overload-overlap]
+    def weights(self, words: str) -> list[tuple[str, float]]: ...
     @overload
     def weights(self, words: Iterable[str]) -> list[list[tuple[str, float]]]: ...
-    def weights(self, words: str | Iterable[str]) -> list[tuple[str, float]] | list[list[tuple[str, float]]]:
+    def weights(self, words: str | Iterable[str]) -> Any:
         """Return the weights a(s|w) of a word's subwords, largest first; they sum to 1.
 
         They are over the subwords that have a vector or, without vectors, over all known subwords.
         """
-        result: list[Any] = self._each(words, lambda word: Lattice(self.subwords, word).weights())
-        return result
+        return self._each(words, lambda word: Lattice(self.subwords, word).weights())
 
     @overload
-    def entropy(self, words: str) -> float: ...  # type: ignore[overload-overlap]
+    def entropy(self, words: str) -> float: ...
     @overload
     def entropy(self, words: Iterable[str]) -> list[float]: ...
     def entropy(self, words: str | Iterable[str]) -> float | list[float]:
@@ -216,7 +200,7 @@ class Segmenter:
         return self._each(words, lambda word: Lattice(self.subwords, word).entropy())
 
     @overload
-    def coverage(self, words: str) -> float: ...  # type: ignore[overload-overlap]
+    def coverage(self, words: str) -> float: ...
     @overload
     def coverage(self, words: Iterable[str]) -> list[float]: ...
     def coverage(self, words: str | Iterable[str]) -> float | list[float]:

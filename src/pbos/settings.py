@@ -168,18 +168,13 @@ class Preset(Spelling):
                 near = difflib.get_close_matches(name, [*known, *others], n=1)
                 hint = f"did you mean {near[0]!r}?" if near else f"the settings are: {', '.join(known)}"
                 raise InputError(f"unknown setting {name!r}; {hint}")
-        for name, value, others_off in DEPENDENT:  # also drop the preset's settings that need this one
-            given = plain(settings.get(name))
-            if isinstance(given, (bool, str)) and given == value:
-                settings = {**others_off, **settings}
-        return replace(PRESETS[preset], **settings)
+        off: list[str] = []  # settings of the preset that need one which these switch off
+        if plain(settings.get("boundaries")) is False:
+            off += ["inner_boundaries", "start_weight", "end_weight", "own_share"]
+        if str(settings.get("solver")) == "sgd":
+            off += ["reliability", "own_share", "confidence"]
+        return replace(PRESETS[preset], **{name: getattr(Preset, name) for name in off} | {**settings})
 
-
-DEPENDENT: tuple[tuple[str, Any, dict[str, Any]], ...] = (
-    ("boundaries", False, {"inner_boundaries": False, "start_weight": 1.0, "end_weight": 1.0, "own_share": "fitted"}),
-    ("solver", "sgd", {"reliability": "even", "own_share": "fitted", "confidence": False}),
-)
-"""Settings that switch others off: name, value, and what then holds unless it is given."""
 
 PRESETS = {
     "default": Preset(

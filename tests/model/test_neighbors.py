@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import pbos
 from pbos import InputError
-from pbos.words.nearest import FEW, STEPS, at_least, nearest, products, rounded
+from pbos.words.search import FEW, STEPS, at_least, nearest, products, rounded
 
 UNKNOWN = "ЖЖЖ"  # no subword of the models here
 

@@ -85,16 +85,16 @@ def test_neighbors(client, model):
 @pytest.mark.parametrize(
     ("path", "times"),
     [
-        ("/embed?word=unfriendliest", 1),
-        ("/neighbors?word=unfriendliest", 1),
-        ("/explain?word=unfriendliest", 1),
+        ("/embed?word=unfriendliest", 2),
+        ("/neighbors?word=unfriendliest", 2),
+        ("/explain?word=unfriendliest", 2),
         ("/similarity?first=unfriendliest&second=king", 1),
-        ("/compare?first=unfriendliest&second=king", 1),
+        ("/compare?first=unfriendliest&second=king", 2),
         ("/segment?word=unfriendliest", 0),
         ("/weights?word=unfriendliest", 0),
     ],
 )
-def test_a_word_is_composed_once(client, monkeypatch, path, times):
+def test_a_word_is_composed_for_its_vector_and_its_confidence(client, monkeypatch, path, times):
     made = []
 
     def note(method):

@@ -396,10 +396,10 @@ class Broken(pbos.Model):
     def weights(self, word):
         raise ZeroDivisionError(f"nothing for {word}")
 
-    def _neighbors_of_vectors(self, words, vectors, n):
+    def neighbors(self, words, n):
         if words == ["secret"]:
             raise ZeroDivisionError(f"nothing for {words}")
-        return super()._neighbors_of_vectors(words, vectors, n)
+        return super().neighbors(words, n)
 
 
 def test_a_bug_gives_an_error_that_shows_no_internals(model, caplog):
@@ -411,7 +411,7 @@ def test_a_bug_gives_an_error_that_shows_no_internals(model, caplog):
             assert answer.json() == {"status": 500, "error": sentence}
             assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
     assert caplog.text.count("failed with ZeroDivisionError") == 2
-    assert "in weights" in caplog.text and "in _neighbors_of_vectors" in caplog.text
+    assert "in weights" in caplog.text and "in neighbors" in caplog.text
     assert "secret" not in caplog.text  # logs do not contain what users ask
 
 

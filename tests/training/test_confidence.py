@@ -333,15 +333,3 @@ def test_it_tells_good_vectors_from_bad_ones_of_english(shared_data):
     assert np.corrcoef(ranks(true), ranks(expected))[0, 1] > 0.5
     by_tenth = np.array_split(np.argsort(expected), 10)
     assert np.mean([abs(true[some].mean() - expected[some].mean()) for some in by_tenth]) < 0.04
-
-
-def test_vectors_and_confidences_together(model, small_counts):
-    words = [*small_counts.words[2000:2600], *UNSEEN, *UNKNOWN]
-    for one in (model, model.compress(dtype="int8")):
-        vectors, confidences = one._embed_with_confidence(words)
-        assert np.array_equal(vectors, one.embed(words))
-        assert np.array_equal(confidences, one.confidence(words))
-    plain = pbos.train({"high": [1.0], "low": [0.0]}, lam=0.1)
-    vectors, confidences = plain._embed_with_confidence(["lower"])
-    assert np.array_equal(vectors, plain.embed(["lower"]))
-    assert confidences is None

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import pbos
 from pbos import InputError, Segmenter
-from pbos.words.drawing import letters, printable
+from pbos.words.lattice import letters, printable
 
 SVG = "{http://www.w3.org/2000/svg}"
 COUNTS = {"high": 60, "higher": 20, "er": 20}

@@ -221,7 +221,7 @@ def test_probabilities_become_the_nearest_level(probs, with_zero):
         else:
             assert abs(np.log(p / max(table[subword], least))) <= step / 2 + 1e-6
     assert np.array_equal(rounded.rows, index.rows)
-    again = pickle.loads(pickle.dumps(rounded)).with_prob_levels()
+    again = pickle.loads(pickle.dumps(rounded))
     assert np.array_equal(again.probs, rounded.probs)
     keep = np.arange(len(index) + 1) % 2 == 1
     pruned = rounded.pruned(keep)

@@ -23,7 +23,7 @@ from pbos.errors import InputError, MissingExtraError, ModelError
 from pbos.model import Model
 from pbos.training.train import train
 from pbos.words.arrays import FloatMatrix, unit_rows
-from pbos.words.layout import check_tensors, read_spelling
+from pbos.words.layout import checked_spelling
 from pbos.words.subwords import Subwords
 from pbos.words.text import as_words, pack_strings
 from pbos.words.vectors import SubwordVectors
@@ -190,8 +190,7 @@ def unpack(state: Tensor, vectors: FloatMatrix) -> Model:
                 f"{vectors.shape[1]}; make a new module with PbosEmbedding.from_state"
             )
         tensors["subword_vectors"] = vectors
-        check_tensors(STATE, tensors, config)
-        return Model.of_tensors(tensors, read_spelling(STATE, config), config["info"])
+        return Model.of_tensors(tensors, checked_spelling(STATE, tensors, config), config["info"])
     except (SafetensorError, AttributeError, KeyError, TypeError, json.JSONDecodeError, RecursionError) as error:
         raise ModelError(f"{STATE} is not a complete pbos model ({error}); get a fresh copy of it") from None
 

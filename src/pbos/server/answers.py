@@ -16,10 +16,9 @@ from pbos.words.text import BOUNDARIES, encode, mark, normalize
 COMMON = 1000  # training words that are not shown as examples: most tables start with words such as "the"
 
 
-def embedded(model: Model, words: list[str]) -> tuple[FloatMatrix, list[float | None]]:
-    """Return the vectors of words and their confidence, None for each if the model has none."""
-    vectors, confidence = model._embed_with_confidence(words)
-    return vectors, [None] * len(words) if confidence is None else confidence.tolist()
+def confidences(model: Model, words: list[str]) -> list[float | None]:
+    """Return the confidence of each word, None if the model has none."""
+    return model.confidence(words).tolist() if model.has_confidence else [None] * len(words)
 
 
 def segmented(model: Model, words: list[str], n: int) -> list[dict[str, Any]]:
@@ -53,11 +52,10 @@ def similar(model: Model, pairs: list[tuple[str, str]]) -> list[dict[str, Any]]:
 def with_neighbors(model: Model, asked: list[tuple[str, int]]) -> list[dict[str, Any]]:
     """Return the neighbors of words, as many as are asked for with each, and the confidence of the words."""
     words = [word for word, _ in asked]
-    vectors, confidence = embedded(model, words)
-    found = model._neighbors_of_vectors(words, vectors, max(n for _, n in asked))
+    found = model.neighbors(words, max(n for _, n in asked))
     return [
         {"word": word, "confidence": value, "neighbors": as_neighbors(near[:n])}
-        for (word, n), near, value in zip(asked, found, confidence, strict=True)
+        for (word, n), near, value in zip(asked, found, confidences(model, words), strict=True)
     ]
 
 
@@ -68,13 +66,11 @@ def as_neighbors(found: Neighbors) -> list[dict[str, Any]]:
 
 def table_rows(model: Model, words: list[str], n: int) -> list[dict[str, Any]]:
     """Return a row of a table for each word, with its n nearest words."""
-    vectors, confidence = embedded(model, words)
-    near = model._neighbors_of_vectors(words, vectors, n)
-    rows = zip(described(model, words, confidence), near, strict=True)
+    rows = zip(described(model, words), model.neighbors(words, n), strict=True)
     return [{**row, "neighbors": as_neighbors(found)} for row, found in rows]
 
 
-def described(model: Model, words: list[str], confidence: list[float | None]) -> list[dict[str, Any]]:
+def described(model: Model, words: list[str]) -> list[dict[str, Any]]:
     """Return how each word is read and cut, and how far to trust its vector."""
     return [
         {
@@ -85,7 +81,7 @@ def described(model: Model, words: list[str], confidence: list[float | None]) ->
             "coverage": lattice.coverage(),
             "pieces": lattice.best(1)[0].pieces,
         }
-        for word, lattice, value in zip(words, model.lattice(words), confidence, strict=True)
+        for word, lattice, value in zip(words, model.lattice(words), confidences(model, words), strict=True)
     ]
 
 
@@ -120,7 +116,7 @@ def compared(model: Model, words: list[str]) -> dict[str, Any]:
     With u and v the vectors of the words, scaled to length 1, a subword's part of u contributes its product with v, and
     its part of v the product with u. Each of these adds up to the cosine; the contribution is the mean of both.
     """
-    vectors, confidence = embedded(model, words)
+    vectors = model.embed(words)
     units, lengths = unit_rows(vectors), np.maximum(row_lengths(vectors), np.finfo(np.float32).tiny)
     weights = [dict(model.weights(word)) for word in words]
     subwords = list(dict.fromkeys([*weights[0], *weights[1]]))
@@ -128,7 +124,7 @@ def compared(model: Model, words: list[str]) -> dict[str, Any]:
     parts = (table / lengths * (vectors_of(model, subwords) @ units[::-1].T)).mean(axis=1)
     order = np.argsort(-parts, kind="stable").tolist()
     return {
-        "words": described(model, words, confidence),
+        "words": described(model, words),
         "cosine": float(cosines(vectors[:1], vectors[1:])[0]),
         "subwords": [
             {"subword": subwords[at], "weights": table[at].tolist(), "contribution": float(parts[at])} for at in order

@@ -125,8 +125,8 @@ def make_app(
     @vectors.get("/embed", response_model=schemas.WordVector)
     def embed_word(word: Word) -> Response:
         """Return the vector of a word; zeros if none of its subwords has a vector."""
-        vectors, confidence = answers.embedded(model, [word])
-        return as_json({"word": word, "confidence": confidence[0], "vector": short_digits(vectors[0]).tolist()})
+        (confidence,), vector = answers.confidences(model, [word]), short_digits(model.embed(word))
+        return as_json({"word": word, "confidence": confidence, "vector": vector.tolist()})
 
     @vectors.post("/embed", response_model=schemas.Vectors, responses={200: {"content": {RAW: binary, NPY: binary}}})
     def embed_batch(body: Words, accept: Annotated[str, Header(include_in_schema=False)] = JSON) -> Response:

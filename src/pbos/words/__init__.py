@@ -2,6 +2,6 @@
 
 In: words as people have them, an index of known subwords, a spelling, subword vectors. Out: vectors, weights,
 segmentations, confidences, nearest words, and the explanation of a word as text, SVG and HTML. Start with `subwords`:
-the class `Subwords` reads words (`text`, `variants`), looks them up (`index`) and calls the kernels; `lattice`,
-`explanation` and `drawing` show one word. Imports files, jobs, kernels, errors and settings only.
+the class `Subwords` reads words (`text`, `variants`), looks them up (`index`) and calls the kernels; `lattice` and
+`explanation` show one word. Imports files, jobs, kernels, errors and settings only.
 """

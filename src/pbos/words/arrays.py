@@ -15,13 +15,8 @@ NEAR_ZERO = 1e-6  # what evaluations take for no vector
 
 
 def has_masked(values: Any) -> bool:
-    """Return whether some of these numbers are masked; NumPy's own functions ignore the masks of rows in a list.
-
-    >>> has_masked([np.ma.array([1, 2], mask=[False, True]), [3, 4]])
-    True
-    """
-    rows = values if isinstance(values, (list, tuple)) else (values,)
-    return any(isinstance(row, np.ma.MaskedArray) and np.ma.is_masked(row) for row in rows)
+    """Return whether some of these numbers are masked; NumPy's own functions ignore the masks of rows in a list."""
+    return any(map(np.ma.is_masked, values if isinstance(values, (list, tuple)) else (values,)))
 
 
 def checked_out(out: Any, shape: tuple[int, int]) -> FloatMatrix:
@@ -58,8 +53,7 @@ def unit_rows(vectors: FloatMatrix, near_zero: float = 0.0) -> FloatMatrix:
     """
     squares = np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64)  # those of float32 would not all fit
     norms = np.sqrt(squares).astype(np.float32)[:, None]
-    units: FloatMatrix = np.divide(vectors, norms, out=np.zeros_like(vectors), where=norms > near_zero)
-    return units
+    return np.asarray(np.divide(vectors, norms, out=np.zeros_like(vectors), where=norms > near_zero))
 
 
 def cosines(left: npt.ArrayLike, right: npt.ArrayLike) -> npt.NDArray[np.float32]:
@@ -76,8 +70,7 @@ def cosines(left: npt.ArrayLike, right: npt.ArrayLike) -> npt.NDArray[np.float32
         raise InputError("cosines needs two matrices of numbers") from None
     if first.ndim != 2 or first.shape != second.shape:
         raise InputError(f"cosines needs two matrices of the same shape, got {first.shape} and {second.shape}")
-    result: npt.NDArray[np.float32] = np.einsum("ij,ij->i", unit_rows(first), unit_rows(second))
-    return result
+    return np.asarray(np.einsum("ij,ij->i", unit_rows(first), unit_rows(second)))
 
 
 def projection(dims: int, n: int, seed: int) -> FloatMatrix:
@@ -104,8 +97,7 @@ def principal_components(vectors: FloatMatrix, n: int) -> FloatMatrix:
     _, directions = np.linalg.eigh(vectors.T.astype(np.float64) @ vectors)
     largest = directions[:, ::-1][:, :n]
     signs = np.sign(largest[np.abs(largest).argmax(axis=0), np.arange(n)])  # the sign of an eigenvector is arbitrary
-    fixed: FloatMatrix = (largest * signs).astype(np.float32)
-    return fixed
+    return np.asarray(largest * signs, np.float32)
 
 
 def held_out_rows(n_rows: int, size: int, seed: int) -> npt.NDArray[np.int64]:

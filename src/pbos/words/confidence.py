@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 
 from pbos.kernels.vectors import predict, products
-from pbos.words.arrays import FloatMatrix
 
 RIDGE = 10.0  # the penalty of the regression on held-out words
 PARTS = 5  # of the held-out words; each is predicted from the others, to find the curve
@@ -24,24 +23,15 @@ class Confidence:
 
     What is known: eight numbers of evidence, the weighted sums of those of its subwords; the length of the composed
     vector and its distance from the mean; the number of subwords; the length of the word.
-
-    Attributes:
-        evidence: (n_vectors, 8) float16, for each subword vector; see `pbos.training.confidence`.
-        mean: (dims,) The mean of the given vectors.
-        scale: (1,) Their typical length.
-        center: (12,) The mean of each feature.
-        spread: (12,) Its standard deviation.
-        coefficients: (1 + 12 + 78,) Of 1, the features and their products.
-        curve: (101,) What the regression's 0, 0.01, ... 1 become; with straight lines between.
     """
 
-    evidence: npt.NDArray[np.float16]
-    mean: npt.NDArray[np.float32]
-    scale: npt.NDArray[np.float32]
-    center: npt.NDArray[np.float32]
-    spread: npt.NDArray[np.float32]
-    coefficients: npt.NDArray[np.float32]
-    curve: npt.NDArray[np.float32]
+    evidence: npt.NDArray[np.float16]  # (n_vectors, 8), for each subword vector; see `pbos.training.confidence`
+    mean: npt.NDArray[np.float32]  # (dims,), the mean of the given vectors
+    scale: npt.NDArray[np.float32]  # (1,), their typical length
+    center: npt.NDArray[np.float32]  # (12,), the mean of each feature
+    spread: npt.NDArray[np.float32]  # (12,), its standard deviation
+    coefficients: npt.NDArray[np.float32]  # (1 + 12 + 78,), of 1, the features and their products
+    curve: npt.NDArray[np.float32]  # (101,), what the regression's 0, 0.01, ... 1 become; with straight lines between
 
     def __post_init__(self) -> None:
         for array in self.tensors().values():  # read-only, as mapped ones are, for the same kernel signature
@@ -61,18 +51,9 @@ class Confidence:
         """Return the arrays by the names that model files use."""
         return {f"confidence.{one.name}": getattr(self, one.name) for one in fields(self)}
 
-    def rows(self, keep: npt.NDArray[np.integer[Any]]) -> Confidence:
-        """Return the confidence of a model with some of the subword vectors."""
-        return replace(self, evidence=self.evidence[keep])
-
-    def projected(self, components: FloatMatrix) -> Confidence:
-        """Return the confidence of a model whose vectors are projected on the columns of a matrix."""
-        return replace(self, mean=self.mean @ components)
-
     def predict(self, features: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
         """Return the expected cosine of each word, from 0 to 1."""
-        cosines: npt.NDArray[np.float32] = predict(features, self.center, self.spread, self.coefficients, self.curve)
-        return cosines
+        return np.asarray(predict(features, self.center, self.spread, self.coefficients, self.curve))
 
     def fitted(self, features: npt.NDArray[np.float32], cosines: Vector) -> Confidence:
         """Return the confidence fitted to the features and the true cosines of held-out words."""
@@ -85,7 +66,12 @@ class Confidence:
         predicted, part = np.empty(len(features)), np.arange(len(features)) % PARTS
         for at in range(PARTS):
             predicted[part == at] = inputs[part == at] @ ridge(inputs[part != at], cosines[part != at])
-        return replace(found, curve=fitted_curve(predicted.clip(0, 1), cosines))
+        predicted, places = predicted.clip(0, 1), np.linspace(0, 1, CURVE)
+        inner = places.clip(*np.quantile(predicted, [0.002, 0.998]))  # beyond nearly all of them, the slope is 1
+        # The regression predicts too little for the worst words and too much for the best ones.
+        cubic = np.polynomial.Polynomial.fit(predicted, cosines, 3)
+        curve = np.maximum.accumulate(cubic(inner) + places - inner)
+        return replace(found, curve=curve.clip(0, 1).astype(np.float32))
 
 
 def ridge(inputs: Vector, cosines: Vector) -> Vector:
@@ -93,16 +79,3 @@ def ridge(inputs: Vector, cosines: Vector) -> Vector:
     penalty = np.full(inputs.shape[1], RIDGE)
     penalty[0] = 0
     return np.asarray(np.linalg.solve(inputs.T @ inputs + np.diag(penalty), inputs.T @ cosines), np.float64)
-
-
-def fitted_curve(predicted: Vector, cosines: Vector) -> npt.NDArray[np.float32]:
-    """Return the cubic from predicted to true cosines, as a curve that never falls.
-
-    The regression predicts too little for the worst words and too much for the best ones. Beyond nearly all predicted
-    values, the curve goes on with slope 1.
-    """
-    places = np.linspace(0, 1, CURVE)
-    inner = places.clip(*np.quantile(predicted, [0.002, 0.998]))
-    cubic = np.polynomial.Polynomial.fit(predicted, cosines, 3)
-    curve = np.maximum.accumulate(cubic(inner) + places - inner)
-    return np.asarray(curve.clip(0, 1), np.float32)

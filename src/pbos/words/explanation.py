@@ -8,8 +8,7 @@ from html import escape
 from typing import Any
 
 from pbos.errors import one_line
-from pbos.words.drawing import BEST, printable
-from pbos.words.lattice import Lattice
+from pbos.words.lattice import Lattice, printable
 from pbos.words.readonly import ReadOnlyList
 from pbos.words.subwords import Segmentation
 
@@ -87,40 +86,37 @@ class Explanation:
         `spans` are positions in `spelled`, the word with its boundary marks. `known`, `confidence` and `neighbors` need
         a model.
         """
-        cuts = [{"pieces": list(one.pieces), "probability": one.probability} for one in self.segmentations]
         data = {
             "word": self.word,
             "read_as": self.read_as,
             "spelled": self.lattice.spelled,
-            "segmentations": cuts,
+            "segmentations": [{**one._asdict(), "pieces": [*one.pieces]} for one in self.segmentations],
             "weights": [{"subword": subword, "weight": weight} for subword, weight in self.weights],
             "spans": [span._asdict() for span in self.lattice.spans],
             "entropy": self.entropy,
             "coverage": self.coverage,
         }
         if self.known is not None:
-            data["known"] = self.known
-            data["confidence"] = self.confidence
-            data["neighbors"] = [{"word": word, "cosine": cosine} for word, cosine in self.neighbors]
+            near = [{"word": word, "cosine": cosine} for word, cosine in self.neighbors]
+            data |= {"known": self.known, "confidence": self.confidence, "neighbors": near}
         return data
 
-    def _tables(self) -> list[tuple[str, Shares]]:
-        cuts = [("/".join(one.pieces), one.probability) for one in self.segmentations]
-        return [("segmentations", cuts), ("subword weights", self.weights[: self.n])]
-
-    def _facts(self) -> list[str]:
+    def _tables(self) -> tuple[list[str], dict[str, Shares]]:
+        """Return what is shown about the word: facts, and titles with labels and shares of 1."""
         facts = [f"coverage {self.coverage:.2f}", f"entropy {self.entropy:.2f}"]
-        return facts if self.confidence is None else [*facts, f"confidence {self.confidence:.2f}"]
+        facts += [] if self.confidence is None else [f"confidence {self.confidence:.2f}"]
+        cuts = [("/".join(one.pieces), one.probability) for one in self.segmentations]
+        return facts, {"segmentations": cuts, "subword weights": self.weights[: self.n]}
 
     def __str__(self) -> str:
-        tables = [(title, [(one_line(label), share) for label, share in rows]) for title, rows in self._tables()]
-        width = max(len(label) for _, rows in tables for label, _ in rows)
-        lines = ["   ".join([one_line(self.word), *self._facts()])]
+        facts, tables = self._tables()
+        width = max(len(one_line(label)) for rows in tables.values() for label, _ in rows)
+        lines = ["   ".join([one_line(self.word), *facts])]
         if self.read_as != self.word:
             lines.append(f"  read as: {one_line(self.read_as)}")
-        for title, rows in tables:
+        for title, rows in tables.items():
             lines.append(f"  {title}")
-            bars = [f"    {label:<{width}}  {share:.3f}  {bar(share)}".rstrip() for label, share in rows]
+            bars = [f"    {one_line(label):<{width}}  {share:.3f}  {bar(share)}".rstrip() for label, share in rows]
             lines += bars or [f"    {NO_WEIGHTS}"]
         return "\n".join(lines)
 
@@ -129,19 +125,18 @@ class Explanation:
         return self.lattice.svg()
 
     def _repr_html_(self) -> str:
-        tables = self._tables()
+        facts, tables = self._tables()
         if self.known is not None:
-            tables.append(("nearest words", self.neighbors[: self.n]))
+            tables["nearest words"] = self.neighbors[: self.n]
         parts = ['<div style="max-width: 100%; overflow-x: auto">', self.svg()]
         if self.read_as != self.word:
             parts.append(f"<div>read as: <bdi>{escape(printable(self.read_as))}</bdi></div>")
-        parts.append(f"<div>{' &nbsp; '.join(self._facts())}</div>")
-        parts.append('<div style="display: flex; flex-wrap: wrap; gap: 0 2.5em">')
-        for title, rows in tables:
-            parts.append(f'<div style="min-width: 15em"><div style="margin: 0.8em 0 0.2em"><b>{title}</b></div>')
-            parts += [_html_bar(label, share) for label, share in rows] or [f"<div>{NO_WEIGHTS}</div>"]
-            parts.append("</div>")
-        return "".join([*parts, "</div></div>"])
+        parts.append(f"<div>{' &nbsp; '.join(facts)}</div>")
+        for title, rows in tables.items():
+            shown = [[f"<bdi>{escape(printable(label))}</bdi>", f"{share:.3f}", bar(share)] for label, share in rows]
+            lines = [f"<tr><td>{'</td><td>'.join(cells)}</td></tr>" for cells in shown or [[NO_WEIGHTS]]]
+            parts.append(f"<table><caption>{title}</caption>{''.join(lines)}</table>")
+        return "".join([*parts, "</div>"])
 
     def __repr__(self) -> str:
         return f"<Explanation {self.word!r}: best {self.segmentations[0]}, coverage {self.coverage:.2f}>"
@@ -155,14 +150,3 @@ def bar(share: float, width: int = 24) -> str:
     """
     eighths = round(max(0.0, min(share, 1.0)) * width * 8)
     return "█" * (eighths // 8) + ("", "▏", "▎", "▍", "▌", "▋", "▊", "▉")[eighths % 8]
-
-
-def _html_bar(label: str, share: float) -> str:
-    """Return a label with its share, over a bar; the text has the colors of the notebook."""
-    percent = 100 * max(0.0, min(share, 1.0))
-    return (
-        '<div style="display: flex; justify-content: space-between; gap: 1em; line-height: 1.5">'
-        f"<bdi>{escape(printable(label))}</bdi>"
-        f'<span style="font-variant-numeric: tabular-nums">{share:.3f}</span></div>'
-        f'<div style="width: {percent:.1f}%; min-width: 1px; height: 3px; margin: 0 0 3px; background: {BEST}"></div>'
-    )

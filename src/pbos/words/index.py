@@ -26,16 +26,12 @@ class SubwordIndex:
 
     One index has two sets: the subwords with a probability (`probs > 0`) and those with a vector (`rows >= 0`, the
     row of the vector, which several may share). Node 0 is the empty string and is in neither set.
-
-    Attributes:
-        arrays: The packed arrays, as stored in model files.
     """
 
-    arrays: IndexArrays
+    arrays: IndexArrays  # packed, as in model files
 
     def __post_init__(self) -> None:
-        # All read-only, so that fresh and memory-mapped indexes have the same kernel signature.
-        for array in self.arrays:
+        for array in self.arrays:  # read-only, as mapped ones are, for the same kernel signature
             array.flags.writeable = False
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -52,8 +48,8 @@ class SubwordIndex:
         prob_levels: npt.NDArray[np.float32] = NO_LEVELS,
     ) -> SubwordIndex:
         """Pack the nodes of a trie, given in level order; see `IndexArrays`. The rows are plain, -1 for none."""
-        alphabet = alphabet.astype(np.uint32)
-        return cls(IndexArrays(alphabet, narrow(labels), narrow(children), probs, prob_levels, pack_rows(rows)))
+        labels, children = (one.astype(np.min_scalar_type(int(one.max(initial=0)))) for one in (labels, children))
+        return cls(IndexArrays(alphabet.astype(np.uint32), labels, children, probs, prob_levels, pack_rows(rows)))
 
     @classmethod
     def of_tensors(cls, tensors: dict[str, npt.NDArray[Any]]) -> SubwordIndex:
@@ -80,11 +76,9 @@ class SubwordIndex:
         """Return whether the arrays of a file, whose sizes fit, are a trie whose rows are below `n_vectors`.
 
         Then no kernel leaves the arrays. A walk starts at a character: its node is a letter + 1, and all letters have
-        nodes. It goes on to a child of its node: the children of all nodes are exactly the nodes after the letters
-        (`ends` reaches the last node), and each comes after its parent (`ends[k - 1] >= k`), so that following parents
-        ends at the root. The position of a child among its siblings is the number of siblings with smaller letters,
-        which is right because letters ascend among siblings. Letters are below the size of the alphabet, and characters
-        have a place in a table of all Unicode characters. The rows of vectors are checked, too.
+        nodes. It goes on to a child: the children of all nodes are exactly the nodes after the letters (`ends` reaches
+        the last node), each after its parent (`ends[k - 1] >= k`), so that following parents ends at the root. A child
+        is found by the number of its siblings with smaller letters, as letters ascend among siblings.
         """
         alphabet, labels, children, probs, levels, rows = self.arrays
         n_letters = alphabet.size
@@ -138,7 +132,7 @@ class SubwordIndex:
     @property
     def code_points(self) -> npt.NDArray[np.uint32]:
         """The last character of every node, unpacked; 0 for the root."""
-        return np.concatenate([np.zeros(1, np.uint32), self.alphabet.take(self.arrays.labels[1:])])
+        return np.append(np.uint32(0), self.alphabet.take(self.arrays.labels[1:]))
 
     @property
     def probs(self) -> npt.NDArray[np.float32]:
@@ -169,8 +163,6 @@ class SubwordIndex:
 
         A probability changes by at most 6%; one below PROB_RANGE times the largest becomes the lowest level.
         """
-        if self.arrays.prob_levels.size:
-            return self
         probs = self.probs.astype(np.float64)
         largest = probs.max() or 1.0
         smallest = max(probs.min(initial=largest, where=probs > 0), PROB_RANGE * largest)
@@ -204,10 +196,7 @@ class SubwordIndex:
         return SubwordIndex(self.arrays._replace(probs=np.where(self.can_weigh(), self.arrays.probs, 0)))
 
     def inner(self) -> npt.NDArray[np.int64]:
-        """Return for each node the same subword without the mark at its start, its end or both; 0 if it has none.
-
-        The index must contain them, as every index of all subwords with a probability does.
-        """
+        """Return for each node the same subword, which must exist, without the marks at its ends; 0 if it has none."""
         parents, last = self.parents(), self.code_points
         keys = parents * self.alphabet.size + self.arrays.labels  # ascending
         keys[0] = -1
@@ -230,10 +219,7 @@ class SubwordIndex:
         return index.pruned(index.can_weigh() | (probs > 1.05 * PROB_RANGE * probs.max()))
 
     def pruned(self, keep: npt.NDArray[np.bool_]) -> SubwordIndex:
-        """Return an index of the kept nodes, plus their prefixes and characters without probability and vector.
-
-        The remaining rows are renumbered, in the same order.
-        """
+        """Return an index of the kept nodes, with rows renumbered in the same order, and of their bare prefixes."""
         parents = self.parents()
         needed = keep.copy()
         needed[0] = True
@@ -251,17 +237,8 @@ class SubwordIndex:
         return SubwordIndex.of(self.alphabet[alphabet_kept], labels, children, probs, rows, levels)
 
 
-def narrow(numbers: npt.NDArray[np.integer[Any]]) -> npt.NDArray[Any]:
-    """Return non-negative numbers in the smallest type that fits."""
-    return numbers.astype(np.min_scalar_type(int(numbers.max(initial=0))))
-
-
 def pack_rows(rows: npt.NDArray[np.int32]) -> npt.NDArray[np.uint8]:
-    """Return each row + 1 as little-endian bytes, as many as the largest needs.
-
-    >>> pack_rows(np.array([-1, 0, 299])).tolist()
-    [[0, 0], [1, 0], [44, 1]]
-    """
+    """Return each row + 1 as little-endian bytes, as many as the largest needs."""
     numbers = (rows + 1).astype("<u4")
     width = max((int(numbers.max(initial=0)).bit_length() + 7) // 8, 1)
     return np.ascontiguousarray(numbers.view(np.uint8).reshape(-1, 4)[:, :width])

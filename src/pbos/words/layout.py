@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from pbos.errors import InputError, ModelError
+from pbos.errors import InputError
 from pbos.files.model_folder import (
     CONFIG,
-    FRESH_COPY,
     TENSORS,
     TYPE_NAMES,
     Layout,
@@ -43,15 +42,12 @@ MODEL_LAYOUT: Layout = {  # what a model has and a segmenter has not
     "words.bytes": (("U8",), 1),
     "words.offsets": (("U32", "I64"), 1),
 }
-OPTIONAL_LAYOUT: Layout = {
-    "subword_scales": (("F32",), 1),
-    "subword_norms": (("F32",), 1),
-    "target_vectors": (("F32",), 2),
+CONFIDENCE_LAYOUT: Layout = {
     "confidence.evidence": (("F16",), 2),
+    **{f"confidence.{name}": (("F32",), 1) for name in ["mean", "scale", "center", "spread", "coefficients", "curve"]},
 }
-for _name in ("mean", "scale", "center", "spread", "coefficients", "curve"):
-    OPTIONAL_LAYOUT[f"confidence.{_name}"] = ("F32",), 1
-LAYOUT = INDEX_LAYOUT | MODEL_LAYOUT | OPTIONAL_LAYOUT
+LAYOUT = INDEX_LAYOUT | MODEL_LAYOUT | CONFIDENCE_LAYOUT
+LAYOUT |= {"subword_scales": (("F32",), 1), "subword_norms": (("F32",), 1), "target_vectors": (("F32",), 2)}
 
 
 def load_model_folder(path: PathLike, verify: bool = False) -> tuple[Tensors, Spelling, dict[str, Any]]:
@@ -63,27 +59,16 @@ def load_model_folder(path: PathLike, verify: bool = False) -> tuple[Tensors, Sp
     tensors, config = load_folder(folder, LAYOUT, verify)
     required = INDEX_LAYOUT | (MODEL_LAYOUT if "vectors" in config or "subword_vectors" in tensors else {})
     if missing := [name for name in required if name not in tensors]:
-        raise ModelError(f"{folder / TENSORS} has no tensor {missing[0]}; {FRESH_COPY}")
-    check_tensors(folder, tensors, config)
-    return tensors, read_spelling(path, config), config
+        raise damaged(folder, f"{TENSORS} has no tensor {missing[0]}")
+    return tensors, checked_spelling(folder, tensors, config), config
 
 
-def read_spelling(path: PathLike, config: dict[str, Any]) -> Spelling:
-    """Return the spelling in a config, or raise ModelError."""
-    try:
-        spelling = Spelling(**config["spelling"])
-        if "auto" in (spelling.normalization, spelling.fallback):
-            raise InputError("a trained model has no setting that is auto")
-        return spelling
-    except (KeyError, TypeError, InputError) as error:
-        raise ModelError(f"{path}: {CONFIG} has bad spelling settings ({error}); {FRESH_COPY}") from None
+def checked_spelling(folder: Path, tensors: Tensors, config: dict[str, Any]) -> Spelling:
+    """Return the spelling in a config; raise ModelError if tensors do not fit each other or the config.
 
-
-def check_tensors(folder: Path, tensors: Tensors, config: dict[str, Any]) -> None:
-    """Raise ModelError if tensors do not fit each other or the config; then kernels would leave them.
-
-    A kernel takes places in arrays from the index (see `SubwordIndex.is_valid`) and from `words.offsets`, which ascend
-    from 0 to the number of bytes. All other tensors are only numbers to compute with, in the shapes checked here.
+    Kernels would leave such tensors: they take places in arrays from the index (see `SubwordIndex.is_valid`) and from
+    `words.offsets`, which ascend from 0 to the number of bytes. All other tensors are only numbers to compute with, in
+    the shapes checked here.
     """
     for name, array in tensors.items():
         check_type(f"{folder}: tensor {name}", TYPE_NAMES.get(array.dtype), array.shape, LAYOUT[name])
@@ -97,31 +82,40 @@ def check_tensors(folder: Path, tensors: Tensors, config: dict[str, Any]) -> Non
         vectors, offsets = tensors["subword_vectors"], tensors["words.offsets"]
         (n_vectors, dims), n_words, is_int8 = vectors.shape, offsets.size - 1, vectors.dtype == np.int8
         shapes = {name: array.shape for name, array in tensors.items()}
+        sizes = [config.get(key) for key in ("vectors", "dims", "words")]
+        one_each = (n_vectors,)
         ascends = n_words >= 0 and offsets[0] == 0 and (offsets[1:] >= offsets[:-1]).all()
         fits |= {
             "there are more vectors than an index can name": n_vectors <= MAX_ROW + 1,
             "the subword vectors do not fit their scales": shapes.get("subword_scales")
-            == ((n_vectors,) if is_int8 else None),
+            == (one_each if is_int8 else None),
             "the subword vectors do not fit their norms": shapes.get("subword_norms")
-            in ((None,) if is_int8 else (None, (n_vectors,))),
+            in {None, None if is_int8 else one_each},
             "the words do not fit their offsets": ascends and offsets[-1] == tensors["words.bytes"].size,
             "the target vectors do not fit the words": shapes.get("target_vectors") in (None, (n_words, dims)),
             "the confidence does not fit the subword vectors": confidence_fits(tensors, n_vectors, dims),
-            f"the sizes in {CONFIG} are not those in {TENSORS}": [n_vectors, dims, n_words]
-            == [config.get(key) for key in ("vectors", "dims", "words")],
+            f"the sizes in {CONFIG} are not those in {TENSORS}": sizes == [n_vectors, dims, n_words],
         }
     for problem, is_fine in fits.items():
         if not is_fine:
             raise damaged(folder, problem)
     if not index.is_valid(n_vectors):
         raise damaged(folder, "the index of subwords is not a trie")
+    try:
+        spelling = Spelling(**config["spelling"])
+        if "auto" in (spelling.normalization, spelling.fallback):
+            raise InputError("a trained model has no setting that is auto")
+        return spelling
+    except (KeyError, TypeError, InputError) as error:
+        raise damaged(folder, f"{CONFIG} has bad spelling settings ({error})") from None
 
 
 def confidence_fits(tensors: Tensors, rows: int, dims: int) -> bool:
     """Return whether a model has a whole confidence that fits its vectors, or none."""
-    shapes = [tensors[name].shape for name in OPTIONAL_LAYOUT if name.startswith("confidence.") and name in tensors]
-    n_evidence = shapes[0][-1] if shapes else 0
+    if not CONFIDENCE_LAYOUT.keys() & tensors:
+        return True
+    shapes = [tensors[name].shape for name in CONFIDENCE_LAYOUT if name in tensors]
+    n_evidence = shapes[0][-1]
     n = n_evidence + 4  # features
     whole = [(rows, n_evidence), (dims,), (1,), (n,), (n,), (1 + n + n * (n + 1) // 2,), (CURVE,)]
-    divisors = (tensors[name] for name in ("confidence.scale", "confidence.spread") if name in tensors)
-    return shapes in ([], whole) and all((divisor > 0).all() for divisor in divisors)
+    return shapes == whole and all((tensors[f"confidence.{name}"] > 0).all() for name in ("scale", "spread"))

@@ -42,27 +42,20 @@ def _refuse(self: Any, *_: Any, **__: Any) -> NoReturn:
     raise InputError(f"this {kind} cannot be changed, as others use it too; change a copy of it: {kind}(...)")
 
 
+CHANGES = "__setitem__ __delitem__ __iadd__ __imul__ __ior__ append clear extend insert pop popitem remove reverse"
 for _kind in (ReadOnlyList, ReadOnlyDict):
-    for _name in (
-        *("__setitem__", "__delitem__", "__iadd__", "__imul__", "__ior__", "append", "clear", "extend", "insert"),
-        *("pop", "popitem", "remove", "reverse", "setdefault", "sort", "update"),
-    ):
+    for _name in [*CHANGES.split(), "setdefault", "sort", "update"]:
         if hasattr(_kind, _name):
             setattr(_kind, _name, _refuse)
 
 
 def read_only(data: Any) -> Any:
-    """Return a read-only copy of plain data.
-
-    >>> read_only({"seed": 0, "tried": [0.1]})["tried"].append(0.2)
-    Traceback (most recent call last):
-    pbos.errors.InputError: this list cannot be changed, as others use it too; change a copy of it: list(...)
-    """
+    """Return a read-only copy of plain data."""
     if isinstance(data, dict):
         return ReadOnlyDict({name: read_only(value) for name, value in data.items()})
-    if isinstance(data, (list, tuple)):
-        return (ReadOnlyList if isinstance(data, list) else tuple)(map(read_only, data))
-    return data
+    if isinstance(data, list):
+        return ReadOnlyList(map(read_only, data))
+    return tuple(map(read_only, data)) if isinstance(data, tuple) else data
 
 
 def locked(array: npt.NDArray[Number]) -> npt.NDArray[Number]:

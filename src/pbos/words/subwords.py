@@ -7,39 +7,28 @@ import itertools
 from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from pbos.errors import InputError, ModelError, whole_number
 from pbos.jobs.threads import blocks, in_threads, thread_count
-from pbos.jobs.workspace import Mapped, Workspace
-from pbos.kernels import trie
-from pbos.kernels.lattice import (
-    BOTH,
-    POSTERIOR,
-    UNIFORM,
-    count_words,
-    expected_counts,
-    find_spans,
-    span_posteriors,
-    weights_of_words,
-)
+from pbos.jobs.workspace import Workspace
+from pbos.kernels import lattice, trie
+from pbos.kernels.lattice import BOTH, POSTERIOR, UNIFORM
 from pbos.kernels.paths import count_letters, segmentations
 from pbos.kernels.trie import Nodes
 from pbos.kernels.vectors import compose, embed_words, write_evidence, write_squares
 from pbos.settings import Spelling
 from pbos.words.arrays import FloatMatrix
+from pbos.words.confidence import Confidence
 from pbos.words.index import SubwordIndex, row_numbers
 from pbos.words.readonly import ReadOnlyDict, ReadOnlyList
-from pbos.words.text import LEFT, RIGHT, Codes, PackedStrings, encode, mark, normalize, unpack_strings
-from pbos.words.variants import Alphabet, Reader, capitalized_words
+from pbos.words.text import LEFT, RIGHT, Codes, PackedStrings, encode, lower, mark, normalize, unpack_strings
+from pbos.words.variants import Alphabet, Reader
 from pbos.words.vectors import SubwordVectors
 from pbos.words.weights import Weights, joined
-
-if TYPE_CHECKING:
-    from pbos.words.confidence import Confidence
 
 Result = TypeVar("Result")
 WEIGHTINGS = {"posterior": POSTERIOR, "uniform": UNIFORM, "both": BOTH}
@@ -70,7 +59,7 @@ class Segmentation(NamedTuple):
 
 
 class WordSpans(NamedTuple):
-    """One word and all its spans: span k is ``spelled[begins[k]:ends[k]]``, in the order of begins and ends."""
+    """One word and all its spans: span k is ``spelled[begins[k]:ends[k]]``, in this order."""
 
     word: str  # as the model reads it, without marks
     spelled: str  # with marks
@@ -84,14 +73,7 @@ class WordSpans(NamedTuple):
 
 
 class Subwords:
-    """An index of subwords and a spelling: everything that can be computed from the spelling of words.
-
-    Segmenter, Model, Lattice, training and the adapters use this class; nothing else calls the lattice kernels.
-
-    Attributes:
-        index: The known subwords.
-        spelling: How a word becomes subwords and weights.
-    """
+    """Everything that can be computed from the spelling of words; nothing else calls the lattice kernels."""
 
     def __init__(
         self,
@@ -100,14 +82,12 @@ class Subwords:
         lengths: npt.NDArray[np.float32] | None = None,
         packed_words: PackedStrings | None = None,
     ) -> None:
-        """Use an index, a spelling, the lengths of the subword vectors, and the training words, if these are known."""
-        self.index, self.spelling = index, spelling
-        self._lengths, self._packed_words = lengths, packed_words
+        self.index, self.spelling, self._lengths, self._packed_words = index, spelling, lengths, packed_words
         kind = WEIGHTINGS[spelling.weighting]
         self._weighing = spelling.unseen_char_prob, kind, spelling.start_weight, spelling.end_weight
 
     def __reduce__(self) -> tuple[Any, ...]:  # without the unpacked index
-        return unpickle_subwords, (self.index, self.spelling, self._lengths, self._packed_words)
+        return received, (self.index, self.spelling, self._lengths, self._packed_words)
 
     @cached_property
     def _nodes(self) -> Nodes:
@@ -141,9 +121,13 @@ class Subwords:
 
     @cached_property
     def _capitalized(self) -> dict[str, str]:
-        """See `capitalized_words`; a model in lower case has none."""
-        in_lower_case = self.spelling.normalization in ("lower", "casefold")
-        return {} if in_lower_case else capitalized_words(self.words, self.word_rows)
+        """The first training word with capitals of each form in lower case that is not known itself."""
+        found: dict[str, str] = {}
+        if self.spelling.normalization not in ("lower", "casefold"):
+            for word in self.words:
+                if word != word.lower() and (form := lower(word)) not in self.word_rows:
+                    found.setdefault(form, word)
+        return found
 
     def read(self, words: list[str]) -> list[str]:
         """Return words as the model knows them, see `Reader`; plain words take next to no time."""
@@ -176,9 +160,9 @@ class Subwords:
     def _inspected(self, nodes: Nodes, word: Codes) -> tuple[Any, ...]:
         """Return what `WordSpans` says about the spans of one word."""
         codes, (unseen_char_prob, kind, start_weight, end_weight) = word.codes, self._weighing
-        starts, span_nodes, probs = find_spans(nodes, unseen_char_prob, *word, 0, 1)
+        starts, span_nodes, probs = lattice.find_spans(nodes, unseen_char_prob, *word, 0, 1)
         starts = starts[:-1]
-        posteriors, log_total = span_posteriors(starts, probs)
+        posteriors, log_total = lattice.span_posteriors(starts, probs)
         begins = np.repeat(np.arange(codes.size), np.diff(starts))
         ends = begins + 1 + np.arange(begins.size) - starts[begins]
         weights = {POSTERIOR: posteriors, UNIFORM: np.ones_like(posteriors), BOTH: posteriors + 1.0}[kind]
@@ -218,28 +202,20 @@ class Subwords:
         embed_words(self._weight_nodes, self._weighing, *codes, *vectors.kernel_arguments, out)
 
     def confidence(
-        self,
-        words: list[str],
-        vectors: SubwordVectors,
-        confidence: Confidence,
-        threads: int | None = None,
-        embedded: FloatMatrix | None = None,
+        self, words: list[str], vectors: SubwordVectors, confidence: Confidence, threads: int | None = None
     ) -> npt.NDArray[np.float32]:
-        """Return the confidence of words: 1 for training words, 0 without subwords; write vectors into `embedded`."""
+        """Return the confidence of words: 1 for training words, 0 without subwords."""
         known, form = self.word_rows, self.spelling.normalization
         found = np.empty(len(words), np.float32)
 
         def write_chunk(chunk: slice) -> None:
             read, out = self.read(words[chunk]), found[chunk]
-            if embedded is not None:
-                self._embed_read(read, chunk.start, vectors, embedded[chunk])
             features = self.features(read, vectors, confidence, chunk.start)
             out[:] = confidence.predict(features)
             out[features[:, -2] == 0] = 0  # no subwords
-            if training := known.keys() & read:
-                for at, (word, given) in enumerate(zip(read, words[chunk], strict=True)):
-                    if word in training and word == normalize([given], form)[0]:  # not only read as a training word
-                        out[at] = 1
+            for at, (word, given) in enumerate(zip(read, words[chunk], strict=True)):
+                if word in known and word == normalize([given], form)[0]:  # not only read as a training word
+                    out[at] = 1
 
         _ = self._weight_nodes  # unpacked before there are threads
         map_chunks(write_chunk, len(words), threads)
@@ -252,7 +228,7 @@ class Subwords:
         codes = encode(words, self.spelling, first)
         bits, negligible, _ = vectors.kernel_arguments
         scales = NO_SCALES if vectors.scales is None else vectors.scales
-        indptr, indices, data = weights_of_words(self._weight_nodes, self._weighing, *codes, negligible)
+        indptr, indices, data = lattice.weights_of_words(self._weight_nodes, self._weighing, *codes, negligible)
         out = np.empty((len(words), confidence.evidence.shape[1] + 4), np.float32)
         write_evidence(indptr, indices, data, scales, confidence.evidence.view(np.uint16), out)
         composed = np.empty((len(words), vectors.dims), np.float32)
@@ -275,10 +251,9 @@ class Subwords:
     def sample(
         self, words: list[str], k: int, seed: int | None = None, *, first: int = 0, threads: int | None = None
     ) -> list[list[Segmentation]]:
-        """Draw k segmentations of each word from p(g|w).
+        """Draw k segmentations of each word from p(g|w), by the seed and the position of the word, from `first` on.
 
-        The draws depend on the seed and on the position of the word, which starts at `first`. Give batches of a
-        multiple of SMALL_CHUNK words the same seed and their own `first` to draw what one call would.
+        Batches of a multiple of SMALL_CHUNK words, with the same seed and their own `first`, draw what one call would.
         """
         k = whole_number("k", k, 0)
         entropy = np.random.SeedSequence(None if seed is None else whole_number("seed", seed, 0)).entropy
@@ -299,17 +274,20 @@ class Subwords:
         plain = self.read(words)
         codes = encode(plain, self.spelling, first)
         longest = int(np.diff(codes.offsets).max(initial=0))
-        n_paths, keep, uniforms = n, None, NOT_RANDOM
         if random is None:
-            keep = min(n, 1 << min(longest, 62))  # no word has more
-            check_size(keep, longest, MOST_CUTS)
-            n_paths = CANDIDATES * keep if self.spelling.boundaries else keep
+            n, n_characters, most = min(n, 1 << min(longest, 62)), longest, MOST_CUTS  # no word has more
         else:
-            check_size(n, codes.codes.size, MOST_DRAWS)
-            uniforms = random.random(n * codes.codes.size)
+            n_characters, most = codes.codes.size, MOST_DRAWS
+        if n * n_characters > most:
+            raise InputError(
+                f"{n:,} segmentations of {n_characters:,} characters are too many; "
+                f"ask for at most {most // n_characters:,}"
+            )
+        uniforms = NOT_RANDOM if random is None else random.random(n * n_characters)
+        n_paths = CANDIDATES * n if random is None and self.spelling.boundaries else n
         marks, keys = (self.spelling.boundaries, self.spelling.inner_boundaries), letter_keys(longest.bit_length())
         found = segmentations(self._nodes, self._weighing[0], *codes, marks, keys, n_paths, uniforms)
-        return as_segmentations(plain, found, keep)
+        return as_segmentations(plain, found, n if random is None else None)
 
     def weights(self, words: list[str], threads: int | None = None) -> Weights:
         """Return the weights of words; a subword that occurs twice in a word has two entries."""
@@ -323,21 +301,20 @@ class Subwords:
 
         def weigh_chunk(chunk: slice) -> Weights:
             part = words.part(chunk.start, chunk.stop)
-            indptr, indices, data = weights_of_words(nodes, self._weighing, *part, 0.0)
+            indptr, indices, data = lattice.weights_of_words(nodes, self._weighing, *part, 0.0)
             return Weights(indptr, indices, data, n_columns)
 
         return joined(map_chunks(weigh_chunk, words.offsets.size - 1, threads), Workspace())
 
     def count_words(self, words: Codes) -> npt.NDArray[np.int32]:
         """Return for each node of the index how many of the words contain it."""
-        counts: npt.NDArray[np.int32] = count_words(self._nodes, *words)
-        return counts
+        return np.asarray(lattice.count_words(self._nodes, *words))
 
     def rows_of_whole_words(self, words: Codes) -> npt.NDArray[np.int64]:
         """Return for each word the row of the vector that it has as a whole, -1 if it has none."""
         rows = np.full(words.offsets.size - 1, -1, np.int64)
         for chunk in blocks(rows.size, CHUNK):
-            starts, nodes, _ = find_spans(self._nodes, 1.0, *words, chunk.start, chunk.stop)
+            starts, nodes, _ = lattice.find_spans(self._nodes, 1.0, *words, chunk.start, chunk.stop)
             lengths = np.diff(words.offsets[chunk.start : chunk.stop + 1])
             slots = np.cumsum(lengths + 1) - lengths - 1  # where each word starts
             longest = nodes[starts[slots + 1] - 1]
@@ -347,29 +324,22 @@ class Subwords:
 
     def expected_counts(self, words: Codes, counts: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """Return how often each node of the index is expected as a piece of words."""
-        sums: npt.NDArray[np.float64] = expected_counts(self._nodes, self.spelling.unseen_char_prob, *words, counts)
-        return sums
+        return np.asarray(lattice.expected_counts(self._nodes, self.spelling.unseen_char_prob, *words, counts))
 
 
-_last_unpickled: dict[tuple[Any, ...], Subwords] = {}
+_last_received: dict[tuple[Any, ...], Subwords] = {}
 
 
-def unpickle_subwords(*parts: Any) -> Subwords:
+def received(*parts: Any) -> Subwords:
     """Return unpickled subwords; the last ones, with their index unpacked, if they come from the same files."""
-    index, spelling = parts[:2]
-    paths = [array.path for array in index.arrays if isinstance(array, Mapped) and array.path is not None]
-    if len(paths) < len(index.arrays):
+    paths: list[Any] = [getattr(array, "path", None) for array in parts[0].arrays]
+    if None in paths:
         return Subwords(*parts)
-    key = spelling, *((path, Path(path).stat().st_mtime_ns) for path in paths)
-    found = _last_unpickled.get(key)
-    if found is None:
-        found = Subwords(*parts)
-        _last_unpickled.clear()
-        _last_unpickled[key] = found
+    key = parts[1], *((path, Path(path).stat().st_mtime_ns) for path in paths)
+    found = _last_received.get(key) or Subwords(*parts)
+    _last_received.clear()
+    _last_received[key] = found
     return found
-
-
-received = unpickle_subwords  # its name in pickles of version 0.1
 
 
 def map_chunks(
@@ -382,14 +352,6 @@ def map_chunks(
     return in_threads(function, list(blocks(n_words, size)) or [slice(0, 0)], threads)
 
 
-def check_size(n: int, n_characters: int, most: int) -> None:
-    """Raise InputError if n segmentations of so many characters are more than the memory of one step is meant for."""
-    if n * n_characters > most:
-        raise InputError(
-            f"{n:,} segmentations of {n_characters:,} characters are too many; ask for at most {most // n_characters:,}"
-        )
-
-
 @functools.lru_cache(maxsize=16)
 def letter_keys(n_bits: int) -> npt.NDArray[np.int64]:
     """Return 2**n_bits random numbers by which the kernels compare cuts, always the same ones."""
@@ -397,10 +359,7 @@ def letter_keys(n_bits: int) -> npt.NDArray[np.int64]:
 
 
 def as_segmentations(words: list[str], arrays: tuple[Any, Any, Any], n: int | None) -> list[list[Segmentation]]:
-    """Turn what `kernels.paths.segmentations` returns into segmentations of words, given without marks.
-
-    These are the n best of each word, equal ones in their given order; or, if n is None, all as they come.
-    """
+    """Return the n best segmentations that the kernel found of each word, equal ones in order; all if n is None."""
     word_indptr, probabilities, cuts = arrays
     firsts = np.flatnonzero(cuts == 0)
     if len(words) == 1:  # loops are faster than arrays

@@ -52,9 +52,6 @@ def as_words(words: Any, *, blank_missing: bool = False, what: str = "word") -> 
     """Return words as a list of str: from any iterable, NumPy array, pandas or Arrow column.
 
     Missing words (None, NaN, pandas.NA) are an error, or "" with `blank_missing`. Errors call a word `what`.
-
-    >>> as_words(("higher", "lower"))
-    ['higher', 'lower']
     """
     if isinstance(words, str):
         raise InputError(f"expected a list of {what}s, got one string: {reprlib.repr(words)}; put it in a list")
@@ -152,10 +149,7 @@ class Translation(dict[int, str]):
 
 
 def separates(character: str) -> bool:
-    """Return whether a character separates the parts of a word: punctuation, a symbol or a space.
-
-    Combining marks do not: they are parts of letters (most vowels of a Hindi word are).
-    """
+    """Return whether a character separates the parts of a word: punctuation, a symbol or a space."""
     return unicodedata.category(character)[0] in "PSZ"
 
 
@@ -175,17 +169,11 @@ def mark(words: list[str], spelling: Spelling) -> list[str]:
     >>> mark(["x-ray", "art"], Spelling(boundaries=True, inner_boundaries=True))
     ['<x>-<ray>', '<art>']
     """
-    if not spelling.boundaries:
-        return words
-    return [f"{LEFT}{word}{RIGHT}" for word in mark_inside(words, spelling)]
+    return [f"{LEFT}{word}{RIGHT}" for word in mark_inside(words, spelling)] if spelling.boundaries else words
 
 
 def encode(words: list[str], spelling: Spelling, first: int = 0) -> Codes:
-    """Return normalized words as code points, with their marks; errors count words from `first`.
-
-    >>> encode(["ab", "c"], Spelling()).codes.tolist()
-    [97, 98, 99]
-    """
+    """Return normalized words as code points, with their marks; errors count words from `first`."""
     if "" in words:
         raise MissingWord(f"word {first + words.index('')} is an empty string; drop such words")
     inner, n_marks = mark_inside(words, spelling), 2 if spelling.boundaries else 0
@@ -193,35 +181,26 @@ def encode(words: list[str], spelling: Spelling, first: int = 0) -> Codes:
     try:
         codes = np.frombuffer(text.encode("utf-32-le"), "<u4").astype(np.uint32, copy=False)
     except UnicodeEncodeError:
-        raise surrogate_error(words, first) from None
+        odd, word, found = next((at, word, s) for at, word in enumerate(words, first) if (s := SURROGATE.search(word)))
+        raise InputError(
+            f"word {odd} ({word!a}) has a lone surrogate, U+{ord(found[0]):04X}, at {found.start()}, which is not a "
+            "character; decode the text with its right encoding, or drop the word"
+        ) from None
     if codes.size > MOST_CHARACTERS and (longest := n_marks + max(map(len, inner))) > MOST_CHARACTERS:
         raise InputError(f"a word of {longest:,} characters is too long; the limit is {MOST_CHARACTERS:,}")
-    if len(words) == 1:
-        return Codes(codes, offsets_of_one(codes.size))
-    return Codes(codes, offsets_of(inner, n_marks))
+    return Codes(codes, offsets_of_one(codes.size) if len(words) == 1 else offsets_of(inner, n_marks))
 
 
 def offsets_of(strings: list[Any], more: int = 0) -> npt.NDArray[np.int64]:
     """Return where each of many strings, each longer by `more`, starts and ends when they are joined."""
-    offsets = np.zeros(len(strings) + 1, np.int64)
     lengths = np.fromiter(map(len, strings), np.int64, len(strings))
-    np.cumsum(lengths + more, out=offsets[1:])
-    return offsets
+    return np.concatenate([[0], np.cumsum(lengths + more)])
 
 
 @functools.lru_cache(maxsize=256)
 def offsets_of_one(length: int) -> npt.NDArray[np.int64]:
     """Return the offsets of a single word; cached, because this is half the time of encoding one."""
     return np.array([0, length])
-
-
-def surrogate_error(words: list[str], first: int) -> InputError:
-    """Return the error that names the word with a lone surrogate."""
-    position, word, found = next((at, word, s) for at, word in enumerate(words, first) if (s := SURROGATE.search(word)))
-    return InputError(
-        f"word {position} ({word!a}) has a lone surrogate, U+{ord(found[0]):04X}, at {found.start()}, which is not a "
-        "character; decode the text with its right encoding, or drop the word"
-    )
 
 
 # Strings in model files -----------------------------------------------------------------------------------------------
@@ -237,5 +216,5 @@ def pack_strings(words: list[str]) -> PackedStrings:
 
 def unpack_strings(data: npt.NDArray[np.uint8], offsets: npt.NDArray[Any]) -> list[str]:
     """Undo `pack_strings`."""
-    content, ends = data.tobytes(), offsets.tolist()
-    return [content[start:end].decode() for start, end in itertools.pairwise(ends)]
+    content = data.tobytes()
+    return [content[start:end].decode() for start, end in itertools.pairwise(offsets.tolist())]

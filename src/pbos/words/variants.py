@@ -15,7 +15,7 @@ from pbos.words.text import Translation, lower, normalize, separates
 
 AnySpelling = TypeVar("AnySpelling", bound=Spelling)
 FEW = 0.01  # a table in which fewer words than this share have capitals, or accents, does not use them
-PREFIX = re.compile(r"(?:https?://(?:www\.)?|[#@]+)+")  # of web addresses, hashtags and user names
+PREFIX = re.compile(r"^(?:https?://(?:www\.)?|[#@]+)+")  # of web addresses, hashtags and user names
 MARGIN = 8.0  # a given case stays unless another is e^8 (about 3,000) times as probable
 LONGEST_JOIN = 3  # parts of a word in CamelCase that can be one known word, as You and Tube are
 ACCENTS = "Mn", "Cf"  # Unicode's categories of combining marks and of invisible characters
@@ -28,33 +28,18 @@ LOOKALIKES = str.maketrans(  # what Unicode does not decompose
 
 
 def without_accents(text: str) -> str:
-    """Return a text in base letters: without accents, ligatures and invisible characters.
-
-    >>> without_accents("Łódź"), without_accents("ﬁancée")
-    ('Lodz', 'fiancee')
-    """
+    """Return a text in base letters: without accents, ligatures and invisible characters."""
     plain = unicodedata.normalize("NFKD", text.translate(LOOKALIKES))
     return unicodedata.normalize("NFC", "".join([c for c in plain if unicodedata.category(c) not in ACCENTS]))
 
 
 def tidy(text: str) -> str:
-    """Return a text with single spaces, and without a prefix such as that of a hashtag.
-
-    >>> tidy(" #new  york ")
-    'new york'
-    """
-    text = " ".join(text.split())
-    return PREFIX.sub("", text, 1) if PREFIX.match(text) else text
+    """Return a text with single spaces, and without a prefix such as that of a hashtag."""
+    return PREFIX.sub("", " ".join(text.split()), 1)
 
 
 def resolved(spelling: AnySpelling, words: Collection[str]) -> AnySpelling:
-    """Return a spelling in which "auto" is replaced by what fits the words of a table.
-
-    >>> resolved(Spelling("auto", fallback="auto"), ["berlin", "house"]).normalization
-    'lower'
-    >>> resolved(Spelling("auto", fallback="auto"), ["Berlin", "house"]).normalization
-    'NFC'
-    """
+    """Return a spelling in which "auto" is replaced by what fits the words of a table."""
     if spelling.normalization == "auto":
         cased = [word for word in words if word.lower() != word.upper()]
         capitals = len([word for word in cased if word != word.lower()])
@@ -65,19 +50,6 @@ def resolved(spelling: AnySpelling, words: Collection[str]) -> AnySpelling:
         n_accented = len([word for word in words if not accented.isdisjoint(word)])
         spelling = replace(spelling, fallback="case" if n_accented > FEW * len(words) else "accents")
     return spelling
-
-
-def capitalized_words(words: Iterable[str], known: Collection[str]) -> dict[str, str]:
-    """Return the first word with capitals of each form in lower case that is not known itself.
-
-    >>> capitalized_words(["House", "house", "NATO", "Nato"], {"house"})
-    {'nato': 'NATO'}
-    """
-    capitalized: dict[str, str] = {}
-    for word in words:
-        if word != word.lower():
-            capitalized.setdefault(lower(word), word)
-    return {form: word for form, word in capitalized.items() if form not in known}
 
 
 class Alphabet:
@@ -91,38 +63,36 @@ class Alphabet:
     """
 
     def __init__(self, characters: Iterable[str], fallback: str) -> None:
-        self.seen = seen = frozenset(characters)
-
-        def seen_form(character: str) -> str:
-            plain = without_accents(character)
-            forms = (character, character.lower(), plain, plain.lower())
-            return next((form for form in forms if seen.issuperset(form)), character)
-
-        self.to_seen = Translation(seen_form)
-        usual = {*seen, *string.ascii_lowercase, *string.digits, *string.punctuation} - set("#@:")
+        self.seen = frozenset(characters)
+        self.to_seen = Translation(self._seen_form)
+        usual = {*self.seen, *string.ascii_lowercase, *string.digits, *string.punctuation} - set("#@:")
         plain = [c for c in usual if c == c.lower() and not c.isspace()]
         if fallback == "accents":
             bare = without_accents("\n".join(plain)).split("\n")  # all at once
             plain = [character for character, base in zip(plain, bare, strict=True) if character == base]
-        self.find_odd = re.compile(f"[^{re.escape(''.join(plain))}]" if plain else ".").search
+        self.find_odd = re.compile(f"[^{re.escape(''.join(plain))}]").search  # there are always digits
+
+    def _seen_form(self, character: str) -> str:
+        plain = without_accents(character)
+        forms = (character, character.lower(), plain, plain.lower())
+        return next((form for form in forms if self.seen.issuperset(form)), character)
 
 
 class Reader(NamedTuple):
     """Reads words with odd characters as a model knows them.
 
-    A training word is read as it is. Any other word is read as a training word if it differs from one only in case, in
-    characters never seen or, where the table has few of them, in accents. Otherwise its parts are read so; a part
-    without a known form gets the most probable case.
+    A training word is read as it is; another word as a training word from which it differs only in case, in characters
+    never seen or, where the table has few, in accents. Or else its parts are read so, or in their most probable case.
     """
 
     spelling: Spelling
     alphabet: Alphabet
     words: Collection[str]  # the training words
-    capitalized: Mapping[str, str]  # see `capitalized_words`
+    capitalized: Mapping[str, str]  # the first word with capitals of a form in lower case that is not known itself
     log_probability: Callable[[str], float]  # how probable a spelling is
 
     def read(self, word: str) -> str:
-        """Return a word as the model knows it, or else with its parts as the model knows them."""
+        """Return a word, or else its parts, as the model knows them."""
         if word in self.words:
             return word
         form = self.spelling.normalization
@@ -173,14 +143,10 @@ class Reader(NamedTuple):
         return [form.translate(self.alphabet.to_seen) for form in forms]
 
     def _is_turkish(self, word: str) -> bool:
-        """Return whether an I may be the capital of ı."""
-        return "I" in word and "ı" in self.alphabet.seen
+        return "I" in word and "ı" in self.alphabet.seen  # I may be the capital of ı
 
     def _known_camels(self, word: str) -> str | None:
-        """Return the words in CamelCase with spaces between them, if all are known.
-
-        Neighbors that are one known word stay together, so iPhoneCase is iphone case.
-        """
+        """Return the words in CamelCase with spaces between them, if all are known: iPhoneCase is iphone case."""
         cuts = [at for at in range(1, len(word)) if word[at - 1].islower() and word[at].isupper()]
         if not cuts:
             return None

@@ -20,12 +20,9 @@ length: at most about fifty subwords are left out, and a vector is at least a fi
 
 
 class SubwordVectors:
-    """One vector for each subword that has one.
+    """One vector for each subword that has one: row i is ``values[i]``, as int8 ``values[i] * scales[i]``.
 
-    Attributes:
-        values: (n_rows, dims) float32, float16 or int8.
-        scales: (n_rows,) float32, for int8 only; row i of the vectors is ``values[i] * scales[i]``.
-        norms: (n_rows,) float32, not for int8: the lengths of the vectors, to leave out negligible ones, if known.
+    The `norms` are the lengths of vectors that are not int8, to leave out negligible ones; None if they are not known.
     """
 
     def __init__(
@@ -51,7 +48,7 @@ class SubwordVectors:
 
     @classmethod
     def of_tensors(cls, tensors: dict[str, npt.NDArray[Any]]) -> SubwordVectors:
-        """Return what `tensors` returned."""
+        """Undo `tensors`."""
         return cls(tensors["subword_vectors"], tensors.get("subword_scales"), tensors.get("subword_norms"))
 
     def tensors(self) -> dict[str, npt.NDArray[Any]]:
@@ -92,11 +89,7 @@ class SubwordVectors:
         return vectors if self.scales is None else vectors * self.scales[:, None]
 
     def astype(self, dtype: str) -> SubwordVectors:
-        """Return the same vectors, stored as another type.
-
-        >>> SubwordVectors(np.array([[0.5, -1.0]], np.float32)).astype("int8").values.tolist()
-        [[64, -127]]
-        """
+        """Return the same vectors, stored as another type."""
         check_choice("dtype", dtype, DTYPES)
         if dtype == self.dtype:
             return self

@@ -68,10 +68,9 @@ def columns_of_same_words(parts: list[Weights], apart: npt.NDArray[np.int64]) ->
     n_words, n_columns = sum(map(len, parts)), parts[0].n_columns
     marks = np.random.default_rng(0).integers(1 << 63, size=n_words + 1, dtype=np.int64)
     keys = np.zeros(n_columns, np.int64)
-    first = 0
-    for part in parts:
-        columns.add_column_keys(part.indptr, part.indices, marks[first : first + len(part)], keys)
-        first += len(part)
+    of_parts = np.split(marks, np.cumsum([len(part) for part in parts]))
+    for part, its_marks in zip(parts, of_parts, strict=False):  # the last mark is of no word
+        columns.add_column_keys(part.indptr, part.indices, its_marks, keys)
     keys[apart] ^= marks[-1]
     _, places, inverse = np.unique(keys, return_index=True, return_inverse=True)
     order = np.empty(places.size, np.int32)
