@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import asdict
 from os import PathLike
 from pathlib import Path
@@ -121,13 +121,19 @@ def train(
         seed=seed,
         **settings,
     )
-    seed, most, folder, used_device = checked.seed, checked.memory, checked.parts, find_device(device)
+    seed, most, folder, used_device = checked.seed, checked.memory, checked.parts, None
+    if device is not None and not device.startswith("cpu"):
+        from pbos.training import gpu  # here, because importing PyTorch is slow
+
+        used_device = gpu.find_device(device)
     known = None if counts is None else WordCounts.of(counts)
     given = read_vectors(vectors, limit, progress, checked.scratch)
     recipe = resolved(checked.recipe, given.words)
-    words, rows = unique_words(given, recipe.normalization)
-    table = count_table(known, words, recipe.normalization)
-    hidden = rows_to_hide(len(words), heldout, seed)
+    words, rows, table = unique_words(given, known, recipe.normalization)
+    n_hidden = round(heldout * len(words))
+    if n_hidden == len(words):
+        raise InputError(f"holding out {heldout} of {n_hidden} words would leave none to train on")
+    hidden = held_out_rows(len(words), n_hidden, seed)
     kept = np.setdiff1d(np.arange(len(words)), hidden)
     training_words = [words[at] for at in kept.tolist()]
     if keep_targets is None:
@@ -154,34 +160,21 @@ def train(
                 system = make_system(index, training_words, codes, targets, n_times, run)
         with one_blas_thread():
             solution = fit(system, run)
-        making: AbstractContextManager[Model]
-        if output is not None and folder is not None:
-            making = write_model(output, system, solution, keep_targets, dtype, run)
-        else:
-            making = nullcontext(make_model(system, solution, keep_targets, dtype, recipe))
-        with making as model:
+        with write_model(None if folder is None else output, system, solution, keep_targets, dtype, run) as model:
             report = {"seed": seed, **solution.report}
             if hidden.size:
                 hidden_words = [words[at] for at in hidden.tolist()]
                 report |= heldout_report(model, hidden_words, given.vectors[rows[hidden]], table, threads)
             model.info = read_only({"preset": preset, **asdict(recipe), "training": report, **(info or {})})
-    if output is not None and folder is not None:
-        return Model.load(output)
-    if output is not None:
+    if output is None:
+        return model
+    if folder is None:
         model.save(output)
-    return model
+        return model
+    return Model.load(output)
 
 
 # -- inputs ------------------------------------------------------------------------------------------------------------
-
-
-def find_device(device: str | None) -> Any:
-    """Return the PyTorch device to solve on; None for the CPU."""
-    if device is None or device.startswith("cpu"):
-        return None
-    from pbos.training import gpu  # here, because importing PyTorch is slow
-
-    return gpu.find_device(device)
 
 
 def read_vectors(vectors: Any, limit: int | None, progress: bool | None, scratch: Path | None = None) -> WordVectors:
@@ -191,6 +184,8 @@ def read_vectors(vectors: Any, limit: int | None, progress: bool | None, scratch
     else:
         given = WordVectors.of(vectors)
         given = given if limit is None else WordVectors(given.words[:limit], given.vectors[:limit])
+    if not given.words:
+        raise InputError("there are no words to train on; pass the vectors of at least one word")
     for block in blocks(len(given)):
         if (large := np.abs(given.vectors[block]).max(axis=1) > LARGEST).any():
             word = given.words[block.start + int(large.argmax())]
@@ -198,34 +193,21 @@ def read_vectors(vectors: Any, limit: int | None, progress: bool | None, scratch
     return given
 
 
-def unique_words(given: WordVectors, form: str) -> tuple[list[str], npt.NDArray[np.int64]]:
-    """Normalize the words; of words that become equal, keep the first. Returns them and their positions."""
-    if not given.words:
-        raise InputError("there are no words to train on; pass the vectors of at least one word")
+def unique_words(
+    given: WordVectors, known: WordCounts | None, form: str
+) -> tuple[list[str], npt.NDArray[np.int64], WordCounts]:
+    """Return the normalized words, the first of those that become equal; their positions; and the normalized counts."""
     words, rows = first_of_equal(given.words, form)
     if dropped := len(given.words) - len(words):
         what = f"an earlier one after {form} normalization and"
         warn(f"1 word equals {what} is dropped" if dropped == 1 else f"{dropped} words equal {what} are dropped")
-    return words, rows
-
-
-def count_table(known: WordCounts | None, words: list[str], form: str) -> WordCounts:
-    """Return normalized counts, or 1/rank if there are none; warn if counts and vectors hardly share any words."""
     if known is None:
-        return WordCounts.from_ranks(words)
+        return words, rows, WordCounts.from_ranks(words)
     table = known.normalized(form)
     shared = len(set(table.words).intersection(words))
     if shared < 0.1 * len(words):
         warn(f"only {shared} of {len(words)} words with a vector have a count; are both in the same language and case?")
-    return table
-
-
-def rows_to_hide(n_words: int, share: float, seed: int) -> npt.NDArray[np.int64]:
-    """Return the positions of the words to hold out, in ascending order."""
-    size = round(share * n_words)
-    if size == n_words:
-        raise InputError(f"holding out {share} of {n_words} words would leave none to train on")
-    return held_out_rows(n_words, size, seed)
+    return words, rows, table
 
 
 def gather(vectors: FloatMatrix, rows: npt.NDArray[np.int64], work: Workspace) -> FloatMatrix:
@@ -250,21 +232,20 @@ def digest(words: list[str], table: WordCounts, arrays: list[npt.NDArray[Any]], 
 # -- the model ---------------------------------------------------------------------------------------------------------
 
 
-def make_model(system: System, solution: Solution, keep_targets: bool, dtype: str, recipe: Preset) -> Model:
-    """Return the model, in memory."""
-    vectors, lengths = stored(solution.vectors, dtype, recipe)
-    confidence = None if solution.confidence is None else with_lengths(solution.confidence, lengths)
-    targets = owned(np.ascontiguousarray(system.targets)) if keep_targets else None
-    return Model(system.index, recipe.spelling, vectors, pack_strings(system.words), targets, None, confidence)
-
-
 @contextmanager
 def write_model(
-    output: str | PathLike[str], system: System, solution: Solution, keep_targets: bool, dtype: str, run: Run
+    output: str | PathLike[str] | None, system: System, solution: Solution, keep_targets: bool, dtype: str, run: Run
 ) -> Iterator[Model]:
-    """Write the model to a folder, some of its vectors at a time; yield it to be given its `info`."""
+    """Write the model to a folder, some of its vectors at a time; yield it to be given its `info`. None: in memory."""
     (n_rows, dims), kind, confidence = solution.vectors.shape, np.dtype(dtype), solution.confidence
-    small = dict(zip(("words.bytes", "words.offsets"), pack_strings(system.words), strict=True))
+    packed = pack_strings(system.words)
+    if output is None:
+        vectors, lengths = stored(solution.vectors, dtype, run.preset)
+        confidence = None if confidence is None else with_lengths(confidence, lengths)
+        targets = owned(np.ascontiguousarray(system.targets)) if keep_targets else None
+        yield Model(system.index, run.preset.spelling, vectors, packed, targets, None, confidence)
+        return
+    small = dict(zip(("words.bytes", "words.offsets"), packed, strict=True))
     small |= system.index.tensors() | ({} if confidence is None else confidence.tensors())
     shapes = {name: (array.dtype, array.shape) for name, array in small.items()}
     shapes["subword_vectors"] = kind, (n_rows, dims)
@@ -275,10 +256,8 @@ def write_model(
         lengths = np.empty(n_rows, np.float32)
         for rows in blocks(n_rows):
             part, lengths[rows] = stored(solution.vectors[rows], dtype, run.preset)
-            tensors["subword_vectors"][rows] = part.values
-            for name, array in (("subword_scales", part.scales), ("subword_norms", part.norms)):
-                if array is not None:
-                    tensors[name][rows] = array
+            for name, array in part.tensors().items():
+                tensors[name][rows] = array
             advance(rows.stop - rows.start)
         if confidence is not None:
             small |= with_lengths(confidence, lengths).tensors()
@@ -302,8 +281,7 @@ def heldout_report(
     model: Model, words: list[str], vectors: FloatMatrix, table: WordCounts, threads: int | None
 ) -> dict[str, Any]:
     """Return the mean cosine of the words held out: of all, the most frequent and the rarest."""
-    found = cosines(model.embed(words, threads=threads), vectors)
-    third = max(len(words) // 3, 1)
+    found, third = cosines(model.embed(words, threads=threads), vectors), max(len(words) // 3, 1)
     by_count = np.argsort(-table.of_words(words), kind="stable")
     parts = {"": by_count, "_frequent": by_count[:third], "_rare": by_count[-third:]}
     means = {f"heldout_cosine{name}": round(float(found[rows].mean()), 4) for name, rows in parts.items()}
