@@ -353,11 +353,6 @@ def test_the_plan_of_sgd_has_its_weights_in_memory():
     assert unit.in_files - sgd.in_files >= 4 * 100 * (2 * unit.vectors + 2000)
 
 
-def test_no_words():
-    with pytest.raises(InputError, match="no words to train on"):
-        Plan.of([], 100, PRESETS["default"])
-
-
 def test_an_unpacked_index_does_not_wait_for_the_garbage_collector():
     """It would come on top of the plan: 32 bytes for each subword."""
     model = pbos.load()

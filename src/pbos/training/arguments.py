@@ -20,7 +20,6 @@ from pbos.jobs.workspace import check_folder
 from pbos.settings import DTYPES, Preset, check_choice
 
 LEAST_MEMORY = 512 << 20
-UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
 class Checked(NamedTuple):
@@ -30,11 +29,6 @@ class Checked(NamedTuple):
     seed: int
     memory: int | None  # in bytes
     parts: Path | None  # the folder for large arrays, which may be needed
-
-    @property
-    def scratch(self) -> Path | None:
-        """The folder for vectors that are read into a file, if memory is limited."""
-        return None if self.memory is None or self.parts is None else self.parts.parent
 
 
 def check_arguments(
@@ -117,7 +111,7 @@ def memory_size(memory: int | str) -> int:
     1610612736
     """
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", str(memory).strip(), re.IGNORECASE)
-    size = float(match[1]) * UNITS[match[2].upper()] if match else 0.0
+    size = float(match[1]) * 1024 ** " KMGT".index(match[2].upper() or " ") if match else 0.0
     if not 0 < size < math.inf:
         raise InputError(f"memory must be a number of bytes or such as '4G', got {memory!r}")
     if size < LEAST_MEMORY:

@@ -37,17 +37,8 @@ def make_index(table: WordCounts, training_words: list[str], codes: Codes, run: 
     if recipe.types:
         counts = np.ones_like(counts)
     encoded = run.work.keep_all("counted-words", encode(words, recipe))
-    index = count_subwords(
-        encoded,
-        counts,
-        is_target,
-        min_len=recipe.min_len,
-        max_len=recipe.max_len,
-        min_prob_words=recipe.min_prob_words,
-        boundaries=recipe.boundaries,
-        pool=run.pool,
-        work=run.work,
-    )
+    settings = {name: getattr(recipe, name) for name in ("min_len", "max_len", "min_prob_words", "boundaries")}
+    index = count_subwords(encoded, counts, is_target, **settings, pool=run.pool, work=run.work)
     keep = index.rows >= 0
     if recipe.min_vector_words > 1:
         keep &= Subwords(index, recipe).count_words(codes) >= recipe.min_vector_words
@@ -101,21 +92,26 @@ def count_subwords(
     {'a': 2, 'b': 1, 'ab': 1, 'ba': 1, 'aba': 1}
     """
     pool, work = pool or Threads(), work or Workspace()
-    if (max_len is None or max_len > LONGEST_WORD) and np.diff(words.offsets).max(initial=0) > LONGEST_WORD:
-        words, counts, is_target = without_long_words(words, counts, is_target)
-        words = work.keep_all("counted", words)
-    n_words = words.offsets.size - 1
+    lengths = np.diff(words.offsets)
+    if (max_len is None or max_len > LONGEST_WORD) and not (keep := lengths <= LONGEST_WORD).all():
+        n_long, first = int((~keep).sum()), int(keep.argmin()) + 1
+        warn(
+            f"the subwords of {n_long:,} {'word' if n_long == 1 else 'words'} with more than {LONGEST_WORD} characters "
+            f"are not counted (the first is word {first:,}); drop them, or set max_len"
+        )
+        offsets, counts, is_target = np.concatenate([[0], np.cumsum(lengths[keep])]), counts[keep], is_target[keep]
+        words = work.keep_all("counted", Codes(words.codes[np.repeat(keep, lengths)], offsets))
     alphabet = characters_of(words.codes)
     n_letters = alphabet.size
     counts, is_target = work.keep("counts", counts), work.keep("is_target", is_target)
     count = partial(count_part, words, counts, is_target, alphabet, max_len, work)
-    found = pool.map("count-subwords", count, list(blocks(n_words, PART)) or [slice(0, 0)])
-    while len(found) > 1:  # in pairs, so that sums are the same wherever they are computed
-        pairs = [(f"merged-{len(found)}-{at}", found[at : at + 2]) for at in range(0, len(found), 2)]
+    found = pool.map("count-subwords", count, list(blocks(words.offsets.size - 1, PART)) or [slice(0, 0)])
+    while len(found) > 1:  # in pairs, so that sums are the same wherever they are computed; an odd one is left over
+        pairs = [(f"merged-{len(found)}-{at}", *found[at : at + 2]) for at in range(0, len(found) - 1, 2)]
         merged = pool.map("merge-subword-counts", partial(merge_counts, work), pairs)
-        for part in found[: 2 * (len(found) // 2)]:
-            work.forget(*part)
-        found = merged
+        for _, left, right in pairs:
+            work.forget(*left, *right)
+        found = merged + found[2 * len(pairs) :]
     labels, children, sums, n_words_with, in_target = found[0]
     has_vector = in_target.copy()
     first, last, length = 1, 1 + n_letters, 1  # the subwords of this length
@@ -137,21 +133,6 @@ def count_subwords(
     index = SubwordIndex.of(alphabet, labels, children, probabilities(sums), rows)
     work.forget(*found[0])
     return index
-
-
-def without_long_words(
-    words: Codes, counts: npt.NDArray[np.float64], is_target: npt.NDArray[np.bool_]
-) -> tuple[Codes, npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
-    """Return what was given without words of more than LONGEST_WORD characters, and warn about them."""
-    lengths = np.diff(words.offsets)
-    keep = lengths <= LONGEST_WORD
-    n_long, first = int((~keep).sum()), int(keep.argmin()) + 1
-    warn(
-        f"the subwords of {n_long:,} {'word' if n_long == 1 else 'words'} with more than {LONGEST_WORD} characters are "
-        f"not counted (the first is word {first:,}); drop them, or set max_len"
-    )
-    offsets = np.concatenate([[0], np.cumsum(lengths[keep])])
-    return Codes(words.codes[np.repeat(keep, lengths)], offsets), counts[keep], is_target[keep]
 
 
 def characters_of(codes: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
@@ -202,17 +183,14 @@ def count_part(
     return work.keep_all(f"counted-{rows.start}", found)
 
 
-def merge_counts(work: Workspace, named: tuple[str, list[SubwordCounts]]) -> SubwordCounts:
-    """Add up what was counted in two parts of the words; a part without a partner stays as it is."""
-    name, pair = named
-    if len(pair) == 1:
-        return pair[0]
-    left, right = pair
+def merge_counts(work: Workspace, named: tuple[str, SubwordCounts, SubwordCounts]) -> SubwordCounts:
+    """Add up what was counted in two parts of the words."""
+    name, left, right = named
     places, labels, children = trie.merge_tries(left.labels, left.children, right.labels, right.children)
     totals = {}
     for field in ("sums", "n_words", "is_target"):
         totals[field] = np.zeros(labels.size, getattr(left, field).dtype)
-        for part, place in zip(pair, places, strict=True):
+        for part, place in zip((left, right), places, strict=True):
             known = place >= 0
             totals[field][known] += getattr(part, field)[place[known]]
     return work.keep_all(name, SubwordCounts(labels, children, **totals))

@@ -56,23 +56,18 @@ def fit(system: System, run: Run) -> Solution:
 
 
 def most_important(system: System, n: int, run: Run) -> SubwordIndex:
-    """Return the index with the n vectors that add most to the words' vectors.
-
-    What one adds is its squared length times its squared weights. Lengths are measured in a random projection, which is
-    enough to rank them.
-    """
+    """Return the index with the n vectors that add most to the words': most squared length times squared weights."""
     weights, work = system.weights, run.work.inner("selection")
-    directions = projection(system.targets.shape[1], SEARCH_DIMS, run.seed)
+    directions = projection(system.targets.shape[1], SEARCH_DIMS, run.seed)  # enough to rank lengths
     targets = work.keep("targets", projected(system.targets, directions))
     recipe = replace(run.preset, own_share="fitted", confidence=False)
     vectors = fit(replace(system, targets=targets), replace(run, preset=recipe, progress=False, work=work)).vectors
-    parts = [vectors[rows].astype(np.float64) for rows in blocks(weights.n_columns)]
+    parts = (vectors[rows].astype(np.float64) for rows in blocks(weights.n_columns))
     lengths = np.concatenate([np.einsum("ij,ij->i", part, part) for part in parts])
     squares = np.zeros(weights.n_columns)
     columns.add_squares(weights.indptr, weights.indices, weights.data, np.arange(len(weights)), NONE, squares)
-    kept = np.zeros(squares.size, np.bool_)
-    kept[np.argsort(-(lengths * squares), kind="stable")[:n]] = True
-    return system.index.with_vectors(kept[system.index.rows])  # which leaves nodes without a vector as they are
+    best = np.argsort(-(lengths * squares), kind="stable")[:n]
+    return system.index.with_vectors(np.isin(system.index.rows, best))
 
 
 # -- settings chosen on held-out words ---------------------------------------------------------------------------------
@@ -89,12 +84,12 @@ class Choice(NamedTuple):
 def tune(system: System, run: Run) -> dict[str, Any]:
     """Choose lam and reliability on held-out words, and fit the confidence to them; return a Choice and tensors."""
     recipe = run.preset
-    lams = LAMS if isinstance(recipe.lam, str) else (recipe.lam,)
     shares: tuple[float | None, ...] = (None,)
-    if recipe.reliability == "auto" and len(system.words) >= LEAST_RANKED:
-        shares = (None, *SHARES)
-    elif not isinstance(recipe.reliability, str):
+    lams = LAMS if isinstance(recipe.lam, str) else (recipe.lam,)
+    if not isinstance(recipe.reliability, str):
         shares = (recipe.reliability,)
+    elif recipe.reliability == "auto" and len(system.words) >= LEAST_RANKED:
+        shares = (None, *SHARES)
     if len(lams) == len(shares) == 1 and not recipe.confidence:
         return {"choice": Choice(lams[0], shares[0], {})}
     split = split_words(system, run)
@@ -115,13 +110,11 @@ def choose(
 ) -> Choice:
     """Choose lam and the share for `reliabilities` by the cosines of held-out words with their given vectors.
 
-    With the first share, the search climbs to the lam with the best mean cosine; where two are as good, within
-    .001 or a standard error, it takes the larger one, which is faster to train. It takes the next share only where that
-    is better by more than two standard errors; then it climbs to a better lam again.
-
-    Shares are compared by another score. Cosines are taken around the mean of all given vectors, because rare words
-    tend to be near it, and half of the score counts frequent words more: the vectors of rare words are so noisy that
-    fitting them best means fitting noise.
+    With the first share, the search climbs to the lam with the best mean cosine; where two are as good, within .001 or
+    a standard error, it takes the larger one, which is faster to train. It takes the next share only where that is
+    better by more than two standard errors; then it climbs to a better lam again. Shares are compared by cosines around
+    the mean of all given vectors, because rare words tend to be near it, and half of that score counts frequent words
+    more: the vectors of rare words are so noisy that fitting them best means fitting noise.
     """
     start = lams.index(FIRST_LAM) if FIRST_LAM in lams else len(lams) - 1
     n_hidden = split.hidden.size
@@ -134,7 +127,7 @@ def choose(
         frequent = trust[-n_hidden:].astype(np.float64)
         parts = (parts + frequent / frequent.sum()) / 2
     share = shares[0]
-    at = trials.climb(lams, start, share, even)
+    at = trials.climb(lams, start, share, even, around_mean=False)
     for other in shares[1:]:
         mean, error = trials.gain((lams[at], share), (lams[at], other), parts, around_mean=True)
         if mean <= 2 * error or n_hidden == 1:
@@ -166,9 +159,9 @@ class Trials:
         if (lam, share) in self.cosines:
             return self.cosines[lam, share]
         if self.ridge is None or self.ridge[0] != share:
-            split, system, self.ridge = self.split, self.split.system, None
-            reliability, work = reliabilities(system.counts, share, split.kept), self.run.work
-            self.ridge = share, Ridge(system.weights, system.penalty, reliability, split.kept, work)
+            kept, system, self.ridge = self.split.kept, self.split.system, None
+            trust = reliabilities(system.counts, share, kept)
+            self.ridge = share, Ridge(system.weights, system.penalty, trust, kept, self.run.work)
         solution = self.ridge[1].solve(self.targets, lam, self.run, only=self.used, tolerance=TOLERANCE)
         words = self.weights.composed(solution.vectors)
         plain = row_cosines(words, self.given)
@@ -184,9 +177,7 @@ class Trials:
         mean = float(parts @ gained)
         return mean, float(np.sqrt(parts**2 @ (gained - mean) ** 2))
 
-    def climb(
-        self, lams: Sequence[float], at: int, share: float | None, parts: Vector, around_mean: bool = False
-    ) -> int:
+    def climb(self, lams: Sequence[float], at: int, share: float | None, parts: Vector, around_mean: bool) -> int:
         """Return the position of the largest lam that is as good as the best one next to it."""
         for step, sign in ((1, 1), (-1, -1)):  # to a smaller lam if it is better, to a larger one unless it is worse
             while 0 <= at + step < len(lams):
@@ -202,10 +193,9 @@ def reliabilities(
 ) -> npt.NDArray[np.float32] | None:
     """Return how much each word counts in the regression, 1 on average; None if all count the same.
 
-    A word's vector is learned from the places where the word occurs, so its error has a variance that falls with the
-    count c: as 1 + c0 / c, where c0 is the count of the word at this share of all words, most frequent first. Words
-    count in inverse proportion to the variance. Words that were not counted count like the rarest. If only the words
-    in some rows are used, the others get 0.
+    The error of a word's vector has a variance that falls with its count c: as 1 + c0 / c, where c0 is the count of the
+    word at this share of all words, most frequent first. Words count in inverse proportion to it; those that were not
+    counted, like the rarest. If only the words in some rows are used, the others get 0.
 
     >>> print(reliabilities(np.array([4.0, 2.0, 1.0, 0.0]), 0.5).round(2))
     [1.3  1.08 0.81 0.81]

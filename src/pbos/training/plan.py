@@ -110,7 +110,7 @@ class Plan(NamedTuple):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as numbers, ready for JSON; `peak` and `disk` are those of the way it will run."""
-        vectors = 4 * (self.dims + SEARCHED) * (self.vectors + self.words)
+        vectors = 4 * (2 * self.dims + SEARCHED) * (self.vectors + self.words)
         disk = vectors + 3 * PER_WEIGHT * self.weights if self.spills else 0  # until the model is complete
         names = "words", "dims", "subwords", "vectors", "weights", "threads", "memory"
         plain = {name: getattr(self, name) for name in names}

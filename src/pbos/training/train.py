@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import asdict
 from os import PathLike
 from pathlib import Path
@@ -16,7 +15,6 @@ import numpy.typing as npt
 
 from pbos import __version__
 from pbos.errors import InputError, warn
-from pbos.files.model_folder import new_folder
 from pbos.jobs.interrupts import interruptible
 from pbos.jobs.pools import pool_of
 from pbos.jobs.progress import progress as progress_bar
@@ -127,7 +125,7 @@ def train(
 
         used_device = gpu.find_device(device)
     known = None if counts is None else WordCounts.of(counts)
-    given = read_vectors(vectors, limit, progress, checked.scratch)
+    given = read_vectors(vectors, limit, progress, None if most is None or folder is None else folder.parent)
     recipe = resolved(checked.recipe, given.words)
     words, rows, table = unique_words(given, known, recipe.normalization)
     n_hidden = round(heldout * len(words))
@@ -149,7 +147,7 @@ def train(
     with pool_of(scheduler, threads, plan and plan.for_slices) as pool, workspace(folder, describe) as work:
         run = Run(recipe, seed, threads, used_device, progress, pool, work)
         codes, n_times = work.keep_all("codes", encode(training_words, recipe)), table.of_words(training_words)
-        targets = gather(given.vectors, rows[kept], work)
+        targets = gather(given.vectors, rows[kept], work, "targets", by_column=True)
         with progress_bar("counting subwords", None, progress):
             counted = work.step("counted", lambda: make_index(table, training_words, codes, run).tensors())
             index = SubwordIndex.of_tensors(counted)
@@ -160,18 +158,15 @@ def train(
                 system = make_system(index, training_words, codes, targets, n_times, run)
         with one_blas_thread():
             solution = fit(system, run)
-        with write_model(None if folder is None else output, system, solution, keep_targets, dtype, run) as model:
-            report = {"seed": seed, **solution.report}
-            if hidden.size:
-                hidden_words = [words[at] for at in hidden.tolist()]
-                report |= heldout_report(model, hidden_words, given.vectors[rows[hidden]], table, threads)
-            model.info = read_only({"preset": preset, **asdict(recipe), "training": report, **(info or {})})
-    if output is None:
-        return model
-    if folder is None:
-        model.save(output)
-        return model
-    return Model.load(output)
+        model = make_model(system, solution, keep_targets, dtype, run)
+        report = {"seed": seed, **solution.report}
+        if hidden.size:
+            hidden_words = [words[at] for at in hidden.tolist()]
+            report |= heldout_report(model, hidden_words, given.vectors[rows[hidden]], table, threads)
+        model.info = read_only({"preset": preset, **asdict(recipe), "training": report, **(info or {})})
+        if output is not None:
+            model.save(output)
+    return model if output is None or folder is None else Model.load(output)
 
 
 # -- inputs ------------------------------------------------------------------------------------------------------------
@@ -210,11 +205,13 @@ def unique_words(
     return words, rows, table
 
 
-def gather(vectors: FloatMatrix, rows: npt.NDArray[np.int64], work: Workspace) -> FloatMatrix:
-    """Return the vectors of the training words; in a file, dimension by dimension."""
+def gather(
+    vectors: FloatMatrix, rows: npt.NDArray[np.int64], work: Workspace, name: str, *, by_column: bool = False
+) -> FloatMatrix:
+    """Return some of the vectors; in a file, row by row or dimension by dimension."""
     if work.folder is None:
         return vectors if rows.size == len(vectors) else locked(vectors[rows])
-    out = work.empty("targets", (rows.size, vectors.shape[1]), np.float32, by_column=True)
+    out = work.empty(name, (rows.size, vectors.shape[1]), np.float32, by_column=by_column)
     for block in blocks(rows.size):
         out[block] = vectors[rows[block]]
     return out
@@ -232,42 +229,25 @@ def digest(words: list[str], table: WordCounts, arrays: list[npt.NDArray[Any]], 
 # -- the model ---------------------------------------------------------------------------------------------------------
 
 
-@contextmanager
-def write_model(
-    output: str | PathLike[str] | None, system: System, solution: Solution, keep_targets: bool, dtype: str, run: Run
-) -> Iterator[Model]:
-    """Write the model to a folder, some of its vectors at a time; yield it to be given its `info`. None: in memory."""
-    (n_rows, dims), kind, confidence = solution.vectors.shape, np.dtype(dtype), solution.confidence
-    packed = pack_strings(system.words)
-    if output is None:
-        vectors, lengths = stored(solution.vectors, dtype, run.preset)
-        confidence = None if confidence is None else with_lengths(confidence, lengths)
-        targets = owned(np.ascontiguousarray(system.targets)) if keep_targets else None
-        yield Model(system.index, run.preset.spelling, vectors, packed, targets, None, confidence)
-        return
-    small = dict(zip(("words.bytes", "words.offsets"), packed, strict=True))
-    small |= system.index.tensors() | ({} if confidence is None else confidence.tensors())
-    shapes = {name: (array.dtype, array.shape) for name, array in small.items()}
-    shapes["subword_vectors"] = kind, (n_rows, dims)
-    shapes["subword_scales" if kind == np.int8 else "subword_norms"] = np.dtype(np.float32), (n_rows,)
-    if keep_targets:
-        shapes["target_vectors"] = np.dtype(np.float32), system.targets.shape
-    with new_folder(output, shapes) as (tensors, describe), progress_bar("saving", n_rows, run.progress) as advance:
-        lengths = np.empty(n_rows, np.float32)
-        for rows in blocks(n_rows):
-            part, lengths[rows] = stored(solution.vectors[rows], dtype, run.preset)
-            for name, array in part.tensors().items():
-                tensors[name][rows] = array
-            advance(rows.stop - rows.start)
-        if confidence is not None:
-            small |= with_lengths(confidence, lengths).tensors()
-        for name, array in small.items():
-            tensors[name][...] = array
-        for rows in blocks(len(system.targets)) if keep_targets else ():
-            tensors["target_vectors"][rows] = system.targets[rows]
-        model = Model.of_tensors(tensors, run.preset.spelling, {})
-        yield model
-        describe(model.config(), model.card())
+def make_model(system: System, solution: Solution, keep_targets: bool, dtype: str, run: Run) -> Model:
+    """Return the model; with a workspace, its vectors are in files there."""
+    recipe, work, confidence, targets = run.preset, run.work, solution.confidence, None
+    if work.folder is None:
+        vectors, lengths = stored(solution.vectors, dtype, recipe)
+        if keep_targets:
+            targets = owned(np.ascontiguousarray(system.targets))
+    else:
+        values = work.empty("stored", solution.vectors.shape, np.dtype(dtype))
+        known, lengths = np.empty(len(values), np.float32), np.empty(len(values), np.float32)
+        for rows in blocks(len(values)):
+            part, lengths[rows] = stored(solution.vectors[rows], dtype, recipe)
+            values[rows], known[rows] = part.values, part.lengths
+        vectors = SubwordVectors(values, known) if dtype == "int8" else SubwordVectors(values, norms=known)
+        if keep_targets:
+            targets = locked(gather(system.targets, np.arange(len(system.targets)), work, "kept-targets"))
+    if confidence is not None:
+        confidence = with_lengths(confidence, lengths)
+    return Model(system.index, recipe.spelling, vectors, pack_strings(system.words), targets, None, confidence)
 
 
 def stored(vectors: FloatMatrix, dtype: str, recipe: Preset) -> tuple[SubwordVectors, npt.NDArray[np.float32]]:
