@@ -15,9 +15,8 @@ import pbos
 from pbos import InputError, ModelError
 from pbos.kernels.vectors import products
 from pbos.training.confidence import leverages, subword_evidence
-from pbos.training.run import Run
 from pbos.training.solve import Ridge
-from pbos.training.system import System, split_words
+from pbos.training.system import Run, System, split_words
 from pbos.words.confidence import Confidence
 from pbos.words.text import unpack_strings
 

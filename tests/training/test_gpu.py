@@ -27,8 +27,8 @@ from pbos import InputError, PbosWarning
 from pbos.jobs.pools import Threads
 from pbos.training import gpu
 from pbos.training.fit import tune
-from pbos.training.run import Run
 from pbos.training.solve import Ridge
+from pbos.training.system import Run
 
 torch = pytest.importorskip("torch")
 CPU = Run(device="cpu")  # by PyTorch

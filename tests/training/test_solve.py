@@ -14,9 +14,8 @@ from pbos.jobs.pools import Threads
 from pbos.kernels import columns
 from pbos.settings import Preset
 from pbos.training.counting import make_index
-from pbos.training.run import Run
 from pbos.training.solve import Ridge, order_of_words, sgd
-from pbos.training.system import make_system
+from pbos.training.system import Run, make_system
 from pbos.words.text import encode
 from pbos.words.variants import resolved
 from pbos.words.weights import Weights

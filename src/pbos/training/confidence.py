@@ -10,9 +10,8 @@ import numpy.typing as npt
 
 from pbos.jobs.threads import blocks, in_threads
 from pbos.kernels import columns
-from pbos.training.run import Run
 from pbos.training.solve import NONE, Ridge
-from pbos.training.system import Split, System
+from pbos.training.system import Run, Split, System
 from pbos.words.arrays import FloatMatrix, projected, projection, row_lengths, rows_of
 from pbos.words.confidence import Confidence
 from pbos.words.subwords import Subwords

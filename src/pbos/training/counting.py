@@ -20,7 +20,7 @@ from pbos.words.text import BOUNDARIES, Codes, encode
 
 if TYPE_CHECKING:
     from pbos.tables.counts import WordCounts
-    from pbos.training.run import Run
+    from pbos.training.system import Run
 
 PART = 1 << 20  # words counted together; a fixed number, so that sums do not depend on where they are computed
 LONGEST_WORD = 256  # characters; a longer word has n (n + 1) / 2 subwords that no other word will have

@@ -14,9 +14,8 @@ from pbos.jobs.progress import progress as progress_bar
 from pbos.jobs.threads import blocks
 from pbos.kernels import columns
 from pbos.training.confidence import TOLERANCE, calibrate, mean_and_scale, row_cosines
-from pbos.training.run import Run
 from pbos.training.solve import NONE, Ridge, Solution, sgd
-from pbos.training.system import Split, System, split_words
+from pbos.training.system import Run, Split, System, split_words
 from pbos.words.arrays import projected, projection
 from pbos.words.confidence import Confidence
 from pbos.words.index import SubwordIndex
@@ -117,75 +116,65 @@ def choose(
     more: the vectors of rare words are so noisy that fitting them best means fitting noise.
     """
     start = lams.index(FIRST_LAM) if FIRST_LAM in lams else len(lams) - 1
-    n_hidden = split.hidden.size
+    n_hidden, kept, system = split.hidden.size, split.kept, split.system
     if not n_hidden or len(lams) == len(shares) == 1:
         return Choice(lams[start], shares[0], {})
-    trials = Trials(split, run, advance)
-    even = parts = np.full(n_hidden, 1 / n_hidden)
-    trust = reliabilities(split.system.counts[np.concatenate([split.kept, split.hidden])], SCORE_SHARE)
-    if trust is not None:
-        frequent = trust[-n_hidden:].astype(np.float64)
-        parts = (parts + frequent / frequent.sum()) / 2
-    share = shares[0]
-    at = trials.climb(lams, start, share, even, around_mean=False)
-    for other in shares[1:]:
-        mean, error = trials.gain((lams[at], share), (lams[at], other), parts, around_mean=True)
-        if mean <= 2 * error or n_hidden == 1:
-            break
-        share = other
-    if share != shares[0]:
-        at = trials.climb(lams, at, share, parts, around_mean=True)
-    return Choice(lams[at], share, trials.scores)
+    directions = projection(system.targets.shape[1], SEARCH_DIMS, run.seed)
+    targets = run.work.keep("tuning.targets", projected(system.targets, directions))
+    given, middle = projected(split.given, directions), targets[kept].mean(axis=0)
+    used, numbers = np.unique(split.hidden_weights.indices, return_inverse=True)
+    used = run.work.keep("tuning.columns", used)  # so that they are not sent with every slice
+    weights = replace(split.hidden_weights, indices=numbers.astype(np.int32), n_columns=used.size)
+    ridges: dict[float | None, Ridge] = {}  # the last one, by its share
+    cosines: dict[Setting, tuple[Vector, Vector]] = {}  # of the held-out words: plain, and around the mean
+    scores: dict[str, float] = {}
 
+    def cosines_of(setting: Setting) -> tuple[Vector, Vector]:
+        lam, share = setting
+        if setting not in cosines:
+            if share not in ridges:
+                ridges.clear()
+                trust = reliabilities(system.counts, share, kept)
+                ridges[share] = Ridge(system.weights, system.penalty, trust, kept, run.work)
+            vectors = ridges[share].solve(targets, lam, run, only=used, tolerance=TOLERANCE).vectors
+            words = weights.composed(vectors)
+            cosines[setting] = row_cosines(words, given), row_cosines(words - middle, given - middle)
+            name = f"{lam:g}" if share is None else f"{lam:g}, {share:.2g}"
+            scores[name] = round(float(cosines[setting][0].mean()), 4)
+            advance(1, note=f"lam {name}, cosine {scores[name]:.4f}")
+        return cosines[setting]
 
-class Trials:
-    """Settings tried on held-out words, each once, in a random projection."""
-
-    def __init__(self, split: Split, run: Run, advance: Advance) -> None:
-        directions = projection(split.system.targets.shape[1], SEARCH_DIMS, run.seed)
-        self.split, self.run, self.advance = split, run, advance
-        self.targets = run.work.keep("tuning.targets", projected(split.system.targets, directions))
-        self.given = projected(split.given, directions)
-        self.middle = self.targets[split.kept].mean(axis=0)
-        used, numbers = np.unique(split.hidden_weights.indices, return_inverse=True)
-        self.used = run.work.keep("tuning.columns", used)  # so that they are not sent with every slice
-        self.weights = replace(split.hidden_weights, indices=numbers.astype(np.int32), n_columns=used.size)
-        self.ridge: tuple[float | None, Ridge] | None = None  # the last one, and its share
-        self.cosines: dict[Setting, tuple[Vector, Vector]] = {}
-        self.scores: dict[str, float] = {}
-
-    def cosines_of(self, lam: float, share: float | None) -> tuple[Vector, Vector]:
-        """Return the cosines of the held-out words, plain and around the mean."""
-        if (lam, share) in self.cosines:
-            return self.cosines[lam, share]
-        if self.ridge is None or self.ridge[0] != share:
-            kept, system, self.ridge = self.split.kept, self.split.system, None
-            trust = reliabilities(system.counts, share, kept)
-            self.ridge = share, Ridge(system.weights, system.penalty, trust, kept, self.run.work)
-        solution = self.ridge[1].solve(self.targets, lam, self.run, only=self.used, tolerance=TOLERANCE)
-        words = self.weights.composed(solution.vectors)
-        plain = row_cosines(words, self.given)
-        name = f"{lam:g}" if share is None else f"{lam:g}, {share:.2g}"
-        self.scores[name] = round(float(plain.mean()), 4)
-        self.advance(1, note=f"lam {name}, cosine {self.scores[name]:.4f}")
-        self.cosines[lam, share] = plain, row_cosines(words - self.middle, self.given - self.middle)
-        return self.cosines[lam, share]
-
-    def gain(self, old: Setting, new: Setting, parts: Vector, around_mean: bool) -> tuple[float, float]:
+    def gain(old: Setting, new: Setting, parts: Vector, around_mean: bool) -> tuple[float, float]:
         """Return how much better a setting is, and the standard error; words count in the given parts."""
-        gained = self.cosines_of(*new)[around_mean] - self.cosines_of(*old)[around_mean]
+        gained = cosines_of(new)[around_mean] - cosines_of(old)[around_mean]
         mean = float(parts @ gained)
         return mean, float(np.sqrt(parts**2 @ (gained - mean) ** 2))
 
-    def climb(self, lams: Sequence[float], at: int, share: float | None, parts: Vector, around_mean: bool) -> int:
+    def climb(at: int, share: float | None, parts: Vector, around_mean: bool) -> int:
         """Return the position of the largest lam that is as good as the best one next to it."""
         for step, sign in ((1, 1), (-1, -1)):  # to a smaller lam if it is better, to a larger one unless it is worse
             while 0 <= at + step < len(lams):
-                mean, error = self.gain((lams[at], share), (lams[at + step], share), parts, around_mean)
+                mean, error = gain((lams[at], share), (lams[at + step], share), parts, around_mean)
                 if mean <= sign * max(error, LEAST_GAIN):
                     break
                 at += step
         return at
+
+    even = parts = np.full(n_hidden, 1 / n_hidden)
+    trust = reliabilities(system.counts[np.concatenate([kept, split.hidden])], SCORE_SHARE)
+    if trust is not None:
+        frequent = trust[-n_hidden:].astype(np.float64)
+        parts = (parts + frequent / frequent.sum()) / 2
+    share = shares[0]
+    at = climb(start, share, even, around_mean=False)
+    for other in shares[1:]:
+        mean, error = gain((lams[at], share), (lams[at], other), parts, around_mean=True)
+        if mean <= 2 * error or n_hidden == 1:
+            break
+        share = other
+    if share != shares[0]:
+        at = climb(at, share, parts, around_mean=True)
+    return Choice(lams[at], share, scores)
 
 
 def reliabilities(

@@ -18,7 +18,7 @@ from pbos.kernels import columns
 from pbos.kernels.machine import LINE, LINE_FLOATS
 from pbos.kernels.solving import LOOSE, conjugate_gradients, right_side, sgd_epoch
 from pbos.kernels.vectors import compose
-from pbos.training.run import Run
+from pbos.training.system import Run
 from pbos.words.arrays import FloatMatrix, projected, projection
 from pbos.words.confidence import Confidence
 from pbos.words.weights import Weights

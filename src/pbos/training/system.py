@@ -1,16 +1,18 @@
-"""The equations of training: the given vector of each word is the weighted sum of its subword vectors."""
+"""The equations of training, given vectors = weights @ subword vectors, and the run that solves them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from pbos.jobs.pools import Pool, Threads
 from pbos.jobs.threads import blocks
+from pbos.jobs.workspace import Workspace
 from pbos.kernels import columns
-from pbos.settings import Spelling
-from pbos.training.run import Run
+from pbos.settings import PRESETS, Preset, Spelling
 from pbos.words.arrays import FloatMatrix, held_out_rows, rows_of
 from pbos.words.index import SubwordIndex
 from pbos.words.subwords import Subwords
@@ -20,6 +22,19 @@ from pbos.words.weights import Weights, columns_of_same_words, joined
 PART = 1 << 17  # words whose weights are computed together, at most
 SMALL_PART = 4096
 MOST_HELD_OUT = 5000
+
+
+@dataclass(frozen=True)
+class Run:
+    """The settings of a training run, and where its work is done."""
+
+    preset: Preset = PRESETS["default"]
+    seed: int = 0
+    threads: int | None = None
+    device: Any = None  # of PyTorch; None for the CPU
+    progress: bool | None = False
+    pool: Pool = field(default_factory=Threads)
+    work: Workspace = field(default_factory=Workspace)
 
 
 @dataclass(frozen=True)

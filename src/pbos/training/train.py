@@ -30,9 +30,8 @@ from pbos.training.confidence import with_lengths
 from pbos.training.counting import make_index
 from pbos.training.fit import fit, most_important
 from pbos.training.plan import Plan
-from pbos.training.run import Run
 from pbos.training.solve import Solution
-from pbos.training.system import System, make_system
+from pbos.training.system import Run, System, make_system
 from pbos.words.arrays import FloatMatrix, cosines, held_out_rows, unit_rows
 from pbos.words.index import SubwordIndex
 from pbos.words.readonly import locked, owned, read_only
