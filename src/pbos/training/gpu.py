@@ -58,9 +58,9 @@ class DeviceRidge:
     """The equations of `pbos.training.solve.Ridge` for the shared columns, stored and solved on a device.
 
     Let B be the shared columns, with each word's weights multiplied by the root of its share. This solves (B'B + lam I)
-    S = B' (root of the share * targets) by the same conjugate gradients, preconditioner and stopping rule. The
-    curvature along d is |B d|² + lam |d|², so the step is known before the product with B', which is subtracted from
-    the residual directly. A dimension needs three numbers per column (S, residual, direction) and one per word.
+    S = B' (root of the share * targets). The curvature along d is |B d|² + lam |d|², so the step is known before the
+    product with B', which is subtracted from the residual directly. A dimension needs three numbers per column (S,
+    residual, direction) and one per word.
     """
 
     def __init__(self, rows: tuple[Array, Array, Array], private: Array, n_shared: int, device: Any) -> None:

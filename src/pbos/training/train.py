@@ -31,9 +31,8 @@ from pbos.model import Model
 from pbos.settings import DTYPES, Preset, Settings, check_choice
 from pbos.tables.counts import WordCounts
 from pbos.tables.word_vectors import WordVectors
-from pbos.training.confidence import with_lengths
 from pbos.training.counting import make_index
-from pbos.training.fit import fit, most_important
+from pbos.training.fit import fit, most_important, with_lengths
 from pbos.training.plan import Plan
 from pbos.training.solve import Solution
 from pbos.training.system import Run, System, make_system

@@ -26,7 +26,7 @@ class Confidence:
     vector and its distance from the mean; the number of subwords; the length of the word.
 
     Attributes:
-        evidence: (n_vectors, 8) float16, for each subword vector; see `pbos.training.confidence`.
+        evidence: (n_vectors, 8) float16, for each subword vector; see `pbos.training.fit`.
         mean: (dims,) The mean of the given vectors.
         scale: (1,) Their typical length.
         center: (12,) The mean of each feature.
