@@ -33,20 +33,18 @@ def make_index(table: WordCounts, training_words: list[str], codes: Codes, run: 
     counted, training = set(table.words), set(training_words)
     words = [*table.words, *[word for word in training_words if word not in counted]]
     is_target = np.array([word in training for word in words])
-    counts = np.concatenate([table.counts, np.zeros(len(words) - len(table))])
-    if recipe.types:
-        counts = np.ones_like(counts)
+    counts = np.ones(len(words))
+    if not recipe.types:
+        counts = np.concatenate([table.counts, np.zeros(len(words) - len(table))])
     encoded = run.work.keep_all("counted-words", encode(words, recipe))
     settings = {name: getattr(recipe, name) for name in ("min_len", "max_len", "min_prob_words", "boundaries")}
     index = count_subwords(encoded, counts, is_target, **settings, pool=run.pool, work=run.work)
-    keep = index.rows >= 0
-    if recipe.min_vector_words > 1:
-        keep &= Subwords(index, recipe).count_words(codes) >= recipe.min_vector_words
+    keep, least = index.rows >= 0, recipe.min_vector_words
+    if least > 1:
+        keep &= Subwords(index, recipe).count_words(codes) >= least
     if not keep.any():
-        raise InputError(
-            f"no subword of at least {recipe.min_len} characters is in {recipe.min_vector_words} or more training words"
-        )
-    if recipe.min_prob_words > 1 or recipe.min_vector_words > 1:
+        raise InputError(f"no subword of at least {recipe.min_len} characters is in {least} or more training words")
+    if recipe.min_prob_words > 1 or least > 1:
         index = index.with_vectors(keep)
     index = fit_probabilities(Subwords(index, recipe), encoded, counts, recipe.em_rounds, run.pool, run.work)
     if recipe.round_probs:
@@ -82,8 +80,8 @@ def count_subwords(
 ) -> SubwordIndex:
     """Count the substrings of distinct words, with their marks, and index them.
 
-    Without max_len, words of more than LONGEST_WORD characters are left out, with a warning. Substrings of min_len to
-    max_len characters of words with `is_target` get a vector. Single characters always have a probability, so that
+    Without max_len, words of more than LONGEST_WORD characters are left out, with a warning. Substrings of at least
+    min_len characters of words with `is_target` get a vector. Single characters always have a probability, so that
     every word can be spelled; longer substrings only if min_prob_words words contain them.
 
     >>> from pbos.settings import Spelling
@@ -107,7 +105,7 @@ def count_subwords(
     count = partial(count_part, words, counts, is_target, alphabet, max_len, work)
     found = pool.map("count-subwords", count, list(blocks(words.offsets.size - 1, PART)) or [slice(0, 0)])
     while len(found) > 1:  # in pairs, so that sums are the same wherever they are computed; an odd one is left over
-        pairs = [(f"merged-{len(found)}-{at}", *found[at : at + 2]) for at in range(0, len(found) - 1, 2)]
+        pairs = [(f"merged-{len(found)}-{at}", found[at], found[at + 1]) for at in range(0, len(found) - 1, 2)]
         merged = pool.map("merge-subword-counts", partial(merge_counts, work), pairs)
         for _, left, right in pairs:
             work.forget(*left, *right)
@@ -156,8 +154,7 @@ def count_part(
     letters = characters_of(part.codes)
     numbers = np.zeros(int(letters.max(initial=0)) + 1, np.min_scalar_type(letters.size))
     numbers[letters] = np.arange(1, letters.size + 1)
-    text = trie.as_one_text(*part, numbers)
-    n_words = part.offsets.size - 1
+    text, n_words = trie.as_one_text(*part, numbers), part.offsets.size - 1
     if text.size > trie.MAX_PLACES or n_words > trie.MAX_WORDS:
         most = f"{trie.MAX_WORDS:,} words and {trie.MAX_PLACES:,} characters"
         raise InputError(f"{n_words:,} words with {part.offsets[-1]:,} characters are too many; the limit is {most}")
@@ -219,12 +216,10 @@ def fit_probabilities(
 ) -> SubwordIndex:
     """Fit the subword probabilities to words by EM; no round makes the words less probable.
 
-    A round counts how often every subword is expected as a piece of the words, over all their segmentations, and
-    turns these counts into the new probabilities. A subword without a probability stays without one; the others
-    keep at least the smallest float32. The result does not depend on the pool.
-
-    After the last round, a piece at the start or end of words (`<pine`) also counts as the same piece inside words
-    (`pine`), where EM has seen too few examples of it: most compounds are not among the words.
+    A round counts how often every subword is expected as a piece of the words, over all their segmentations, and turns
+    these counts into the new probabilities. A subword without a probability stays without one. After the last round, a
+    piece at the start or end of words (`<pine`) also counts as the same piece inside words (`pine`), where EM has seen
+    too few examples of it: most compounds are not among the words. The result does not depend on the pool.
     """
     whole, spelling = subwords.index, subwords.spelling
     if not rounds:

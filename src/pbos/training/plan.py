@@ -110,11 +110,11 @@ class Plan(NamedTuple):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as numbers, ready for JSON; `peak` and `disk` are those of the way it will run."""
-        vectors = 4 * (2 * self.dims + SEARCHED) * (self.vectors + self.words)
-        disk = vectors + 3 * PER_WEIGHT * self.weights if self.spills else 0  # until the model is complete
-        names = "words", "dims", "subwords", "vectors", "weights", "threads", "memory"
-        plain = {name: getattr(self, name) for name in names}
-        return {**plain, "peak": self.in_files if self.spills else self.in_memory, "disk": disk}
+        peak, disk = self.in_memory, 0  # on disk: until the model is complete
+        if self.spills:
+            vectors = 4 * (2 * self.dims + SEARCHED) * (self.vectors + self.words)
+            peak, disk = self.in_files, vectors + 3 * PER_WEIGHT * self.weights
+        return {**self._asdict(), "peak": peak, "disk": disk}
 
     def facts(self) -> dict[str, str]:
         """Return the plan as text."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -201,49 +200,37 @@ class Ridge:
             *found, shared = columns.own_columns(*matrix, self._order, whole, self._n_rows, LEAST_WEIGHT, self._factor)
             shares = np.where(shared, np.float32(share), np.float32(1))  # a word that shares nothing keeps its vector
             about_whole = [work.keep(f"own.{at}", array) for at, array in enumerate((*found, shares))]
-        solve_slice = partial(self._solve_slice, targets, lam, stop, about_whole, only, moved)
+
+        def solve_slice(some: slice) -> dict[str, Any]:
+            given = np.ascontiguousarray(targets[:, some], np.float32)[self._order]
+            part = given * self._roots[:, None] if self._roots.size else given
+            solve = self._solve_shared if moved is None else moved.solve
+            shared, words, iterations, *facts = solve(part, lam, *stop)
+            has_private = self._private > 0
+            private = (part - words)[has_private]
+            private *= (self._private / (lam + self._private**2))[has_private, None]
+            new_column, factor = self._new_column, self._factor
+            if only is not None:
+                new_column, factor = new_column[only], factor[only]
+            vectors = np.empty((factor.size, part.shape[1]), np.float32)
+            columns.split_columns(shared, private, new_column, factor, vectors)
+            if about_whole:
+                if self._roots.size:
+                    words /= self._roots[:, None]
+                columns.set_own_vectors(*about_whole, np.cumsum(has_private) - 1, given, words, private, vectors)
+            return {"vectors": vectors, "iterations": int(iterations), "facts": np.array(facts).tolist()}
+
         memory = per_dim * max(some.stop - some.start for some in slices)
         shape = self._n_rows.size if only is None else only.size, dims
         vectors, parts = solve_slices(work, shape, slices, solve_slice, "solve-dimensions", pool, memory, on_slice)
         least, above, bound = np.concatenate([part["facts"] for part in parts], axis=1).sum(axis=1)
         iterations = max([part["iterations"] for part in parts])
         if stop[1] and bound > 2 * LOOSE * max(tolerance, TOLERANCE) * least:  # otherwise the probe has warned
-            warn(
-                f"with lam {lam:g}, the solver is perhaps {bound / least:.0%} above the minimum after {iterations} "
-                "iterations; use a larger lam"
-            )
+            above_it = f"perhaps {bound / least:.0%} above the minimum after {iterations} iterations"
+            warn(f"with lam {lam:g}, the solver is {above_it}; use a larger lam")
         excess = float(f"{above / least:.2g}") if least > 0 else 0.0
         report = {"lam": lam, "iterations": iterations, "excess": excess}
-        return Solution(vectors, report if device is None else {**report, "device": str(device)})
-
-    def _solve_slice(
-        self,
-        targets: FloatMatrix,
-        lam: float,
-        stop: tuple[int, float],
-        about_whole: list[npt.NDArray[Any]],
-        only: npt.NDArray[np.integer[Any]] | None,
-        moved: gpu.DeviceRidge | None,
-        some: slice,
-    ) -> dict[str, Any]:
-        """Return the vectors of some dimensions, the number of iterations, and the facts of `_solve_shared`."""
-        given = np.ascontiguousarray(targets[:, some], np.float32)[self._order]
-        part = given * self._roots[:, None] if self._roots.size else given
-        solve = self._solve_shared if moved is None else moved.solve
-        shared, words, iterations, *facts = solve(part, lam, *stop)
-        has_private = self._private > 0
-        private = (part - words)[has_private]
-        private *= (self._private / (lam + self._private**2))[has_private, None]
-        new_column, factor = self._new_column, self._factor
-        if only is not None:
-            new_column, factor = new_column[only], factor[only]
-        vectors = np.empty((factor.size, part.shape[1]), np.float32)
-        columns.split_columns(shared, private, new_column, factor, vectors)
-        if about_whole:
-            if self._roots.size:
-                words /= self._roots[:, None]
-            columns.set_own_vectors(*about_whole, np.cumsum(has_private) - 1, given, words, private, vectors)
-        return {"vectors": vectors, "iterations": int(iterations), "facts": np.array(facts).tolist()}
+        return Solution(vectors, report | ({} if device is None else {"device": str(device)}))
 
     def _solve_shared(
         self, targets: FloatMatrix, lam: float, max_iterations: int, tolerance: float

@@ -61,8 +61,7 @@ def make_system(
     """Return the weights of the training words, and the penalty of each subword vector.
 
     A subword that weighs more because of its position costs more in proportion, so that all vectors are equally likely
-    to be large. Subwords merged into one vector cost the sum. Whole words are not merged: `own_share` sets their
-    vectors.
+    to be large; those merged into one vector cost the sum. Whole words are not merged: `own_share` sets their vectors.
     """
     recipe, pool, work, with_whole = run.preset, run.pool, run.work, not isinstance(run.preset.own_share, str)
     subwords = Subwords(SubwordIndex(work.keep_all("index", index.arrays)), recipe)
@@ -103,8 +102,7 @@ def position_factors(index: SubwordIndex, spelling: Spelling) -> npt.NDArray[np.
     if spelling.start_weight == spelling.end_weight == 1:
         return np.ones(len(index) + 1)
     first = index.parents()  # becomes the node of the first character, by pointer jumping
-    characters = slice(index.alphabet.size + 1)
-    first[characters] = np.arange(index.alphabet.size + 1)
+    first[: index.alphabet.size + 1] = np.arange(index.alphabet.size + 1)
     while not np.array_equal(first, further := first[first]):
         first = further
     last = index.code_points
