@@ -114,7 +114,8 @@ class Plan(NamedTuple):
         if self.spills:
             vectors = 4 * (2 * self.dims + SEARCHED) * (self.vectors + self.words)
             peak, disk = self.in_files, vectors + 3 * PER_WEIGHT * self.weights
-        return {**self._asdict(), "peak": peak, "disk": disk}
+        names = "words", "dims", "subwords", "vectors", "weights", "threads", "memory"
+        return {**{name: getattr(self, name) for name in names}, "peak": peak, "disk": disk}
 
     def facts(self) -> dict[str, str]:
         """Return the plan as text."""

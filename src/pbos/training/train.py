@@ -132,8 +132,13 @@ def train(
         folder = None  # as everything fits in memory
 
     def describe() -> dict[str, Any]:
+        examples = hashlib.blake2b(json.dumps([words, table.words]).encode())
+        arrays: list[npt.NDArray[Any]] = [table.counts, rows, hidden]
+        for array in arrays + [given.vectors[block] for block in blocks(len(given))]:
+            examples.update(f"{array.shape}".encode())
+            examples.update(np.ascontiguousarray(array).data)
         job = {"version": __version__, "preset": asdict(recipe), "seed": seed, "device": str(used_device)}
-        return {**job, "examples": digest(words, table, [rows, hidden], given)}
+        return {**job, "examples": examples.hexdigest()}
 
     with pool_of(scheduler, threads, plan and plan.for_slices) as pool, workspace(folder, describe) as work:
         run = Run(recipe, seed, threads, used_device, progress, pool, work)
@@ -307,15 +312,6 @@ def gather(
     for block in blocks(rows.size):
         out[block] = vectors[rows[block]]
     return out
-
-
-def digest(words: list[str], table: WordCounts, arrays: list[npt.NDArray[Any]], given: WordVectors) -> str:
-    """Return a hash that tells what a job is trained on from what others are."""
-    found = hashlib.blake2b(json.dumps([words, table.words]).encode())
-    for array in (table.counts, *arrays, *(given.vectors[block] for block in blocks(len(given)))):
-        found.update(f"{array.shape}".encode())
-        found.update(np.ascontiguousarray(array).data)
-    return found.hexdigest()
 
 
 # -- the model ---------------------------------------------------------------------------------------------------------
