@@ -16,8 +16,7 @@ from pbos.tables.counts import WordCounts
 from pbos.tables.word_vectors import WordVectors
 from pbos.training.counting import make_index
 from pbos.training.fit import fit
-from pbos.training.run import Run
-from pbos.training.system import make_system
+from pbos.training.system import Run, make_system
 from pbos.words.index import SubwordIndex
 from pbos.words.text import encode, pack_strings
 from pbos.words.variants import resolved

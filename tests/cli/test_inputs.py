@@ -37,7 +37,7 @@ def test_an_interrupted_job_goes_on(run, model, tmp_path, monkeypatch):
     (tmp_path / "v.vec").write_text("3 1\nlow 1\nhigh 2\nlower 3\n")
     train = ["train", "v.vec", "--memory", "1G", "-o", "new"]
     with monkeypatch.context() as patch:
-        patch.setattr("pbos.training.train.write_model", lambda *_: sys.exit(9))
+        patch.setattr("pbos.training.train.make_model", lambda *_: sys.exit(9))
         assert run(*train)[0] == 9
     assert (tmp_path / "new.parts").is_dir()
     model.save("new")

@@ -12,7 +12,7 @@ import pytest
 import pbos
 from pbos.corpus import counting, sources, vectors
 from pbos.errors import InputError, PbosWarning
-from pbos.training.arguments import memory_size
+from pbos.training.train import memory_size
 
 STEMS = ["farm", "plough", "harvest", "field", "barn", "sail", "harbor", "anchor", "deck", "voyage"]  # two topics
 ENDINGS = ["", "s", "ed", "ing", "er", "ers", "like", "less"]

@@ -14,10 +14,9 @@ from test_solve import dense_ridge, random_matrix, sparse, system_of, tight
 import pbos
 from pbos import InputError, ModelError
 from pbos.kernels.vectors import products
-from pbos.training.confidence import leverages, subword_evidence
-from pbos.training.run import Run
+from pbos.training.fit import leverages, subword_evidence
 from pbos.training.solve import Ridge
-from pbos.training.system import System, split_words
+from pbos.training.system import Run, System, split_words
 from pbos.words.confidence import Confidence
 from pbos.words.text import unpack_strings
 

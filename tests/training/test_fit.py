@@ -5,11 +5,9 @@ import pytest
 from test_solve import dense_ridge, random_matrix, sparse, tight
 
 from pbos.training import fit
-from pbos.training.confidence import row_cosines
-from pbos.training.fit import choose, reliabilities
-from pbos.training.run import Run
+from pbos.training.fit import choose, reliabilities, row_cosines
 from pbos.training.solve import Ridge
-from pbos.training.system import Split, System
+from pbos.training.system import Run, Split, System
 from pbos.words.arrays import held_out_rows, projection
 
 LAMS = (3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003)

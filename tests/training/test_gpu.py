@@ -27,8 +27,8 @@ from pbos import InputError, PbosWarning
 from pbos.jobs.pools import Threads
 from pbos.training import gpu
 from pbos.training.fit import tune
-from pbos.training.run import Run
 from pbos.training.solve import Ridge
+from pbos.training.system import Run
 
 torch = pytest.importorskip("torch")
 CPU = Run(device="cpu")  # by PyTorch
@@ -104,7 +104,7 @@ def test_it_is_the_dense_solution_whatever_the_system(seed, words, shared, priva
     matrix = random_matrix(random, words + 1, shared, private, empty_columns=1, density=density)
     targets, lam = random.normal(size=(len(matrix), dims)), 10**log_lam
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(gpu, "free_memory", lambda device: memory)
+        patch.setattr(gpu, "MEMORY_ELSEWHERE", memory)
         solution = Ridge(sparse(matrix)).solve(targets, lam, CPU, **TIGHT)
     assert_near(solution.vectors, dense_ridge(matrix, targets, lam), 1e-3)
 
@@ -142,7 +142,7 @@ def test_dimensions_are_solved_in_slices_that_fit_the_memory(real, small_pieces,
     weights, penalty, targets = real
     n_shared = np.count_nonzero(np.count_nonzero(dense(weights), axis=0) != 1)
     memory = 4 * slice_dims * (3 * n_shared + len(weights)) + 4 * gpu.SQUARED
-    monkeypatch.setattr(gpu, "free_memory", lambda device: memory)
+    monkeypatch.setattr(gpu, "MEMORY_ELSEWHERE", memory)
     done = []
     found = Ridge(weights, penalty).solve(targets[:, :50], 0.03, CPU, on_slice=done.append, **TIGHT)
     assert sum(done) == 50

@@ -69,9 +69,8 @@ def train(
       pbos train GoogleNews.bin --scheduler tcp://10.0.0.1:8786 -o /shared/my-model
     """
     from pbos.jobs.workspace import JOB
-    from pbos.training.arguments import check_arguments, folder_for_parts, memory_size
     from pbos.training.plan import Plan
-    from pbos.training.train import read_vectors
+    from pbos.training.train import check_arguments, folder_for_parts, memory_size, read_vectors
     from pbos.words.variants import resolved
 
     if plan:

@@ -28,8 +28,7 @@ from pbos.model import Model
 from pbos.tables.counts import WordCounts, check_name
 from pbos.tables.formats import choose_format
 from pbos.tables.word_vectors import WordVectors
-from pbos.training.arguments import check_arguments, check_info, memory_size
-from pbos.training.train import train
+from pbos.training.train import check_arguments, check_info, memory_size, train
 from pbos.words.readonly import locked
 
 MAX_WINDOW = 100

@@ -23,8 +23,12 @@ def read_pairs(path: PathLike, *, encoding: str = "UTF-8") -> list[Pair]:
         path: The file, perhaps compressed; any line ending works.
         encoding: What to try if the file is not UTF-8.
     """
+    vectors = FormatError(
+        f"{os.fspath(path)}: these look like word vectors, not pairs of words and their scores; "
+        "to evaluate vectors, give them with --targets"
+    )
     if any(plain_suffix(path) in format.suffixes for name, format in FORMATS.items() if name != "word2vec"):
-        raise vectors_given(path)
+        raise vectors
     lines = read_lines(path, encodings=tuple(dict.fromkeys(("UTF-8", encoding))))
     splits = (at_tabs, at_commas, str.split)
     sample = [text for _, text in lines[:SAMPLE]]
@@ -32,7 +36,7 @@ def read_pairs(path: PathLike, *, encoding: str = "UTF-8") -> list[Pair]:
     rows = [(number, [field.strip() for field in split(text)]) for number, text in lines]
     last = rows[len(sample) - 1][1]
     if len(last) > 3 and all(map(is_number, last[1:])):
-        raise vectors_given(path)
+        raise vectors
     column = min(filter(None, (score_column(fields) for _, fields in rows[: len(sample)])), default=2)
     first = rows[0][1]
     if len(rows) > 1 and len(first) > column and is_name(first[column]):
@@ -44,14 +48,6 @@ def read_pairs(path: PathLike, *, encoding: str = "UTF-8") -> list[Pair]:
                 "separate them by tabs, commas or spaces, the same in every line"
             )
     return [(fields[0], fields[1], float(fields[column])) for _, fields in rows]
-
-
-def vectors_given(path: PathLike) -> FormatError:
-    """Return the error about vectors in place of pairs."""
-    return FormatError(
-        f"{os.fspath(path)}: these look like word vectors, not pairs of words and their scores; "
-        "to evaluate vectors, give them with --targets"
-    )
 
 
 def score_column(fields: list[str]) -> int | None:

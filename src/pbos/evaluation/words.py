@@ -40,9 +40,6 @@ class Targets:
         return out
 
 
-# Similarity -----------------------------------------------------------------------------------------------------------
-
-
 def similarity(
     model: Embedder,
     pairs: Iterable[Pair],
@@ -123,9 +120,6 @@ def ranks(values: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
     _, place, count = np.unique(values, return_inverse=True, return_counts=True)
     middle: npt.NDArray[np.float64] = np.cumsum(count) - (count - 1) / 2
     return middle[place]
-
-
-# Held-out words -------------------------------------------------------------------------------------------------------
 
 
 def heldout(

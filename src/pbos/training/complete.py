@@ -13,8 +13,7 @@ from pbos.jobs.interrupts import interruptible
 from pbos.model import Model, load
 from pbos.tables.counts import WordCounts
 from pbos.tables.word_vectors import WordVectors
-from pbos.training.arguments import check_arguments
-from pbos.training.train import read_vectors, train
+from pbos.training.train import check_arguments, read_vectors, train
 from pbos.words.arrays import cosines, unit_rows
 from pbos.words.text import as_words
 

@@ -20,7 +20,7 @@ from pbos.words.text import BOUNDARIES, Codes, encode
 
 if TYPE_CHECKING:
     from pbos.tables.counts import WordCounts
-    from pbos.training.run import Run
+    from pbos.training.system import Run
 
 PART = 1 << 20  # words counted together; a fixed number, so that sums do not depend on where they are computed
 LONGEST_WORD = 256  # characters; a longer word has n (n + 1) / 2 subwords that no other word will have
@@ -33,29 +33,18 @@ def make_index(table: WordCounts, training_words: list[str], codes: Codes, run: 
     counted, training = set(table.words), set(training_words)
     words = [*table.words, *[word for word in training_words if word not in counted]]
     is_target = np.array([word in training for word in words])
-    counts = np.concatenate([table.counts, np.zeros(len(words) - len(table))])
-    if recipe.types:
-        counts = np.ones_like(counts)
+    counts = np.ones(len(words))
+    if not recipe.types:
+        counts = np.concatenate([table.counts, np.zeros(len(words) - len(table))])
     encoded = run.work.keep_all("counted-words", encode(words, recipe))
-    index = count_subwords(
-        encoded,
-        counts,
-        is_target,
-        min_len=recipe.min_len,
-        max_len=recipe.max_len,
-        min_prob_words=recipe.min_prob_words,
-        boundaries=recipe.boundaries,
-        pool=run.pool,
-        work=run.work,
-    )
-    keep = index.rows >= 0
-    if recipe.min_vector_words > 1:
-        keep &= Subwords(index, recipe).count_words(codes) >= recipe.min_vector_words
+    settings = {name: getattr(recipe, name) for name in ("min_len", "max_len", "min_prob_words", "boundaries")}
+    index = count_subwords(encoded, counts, is_target, **settings, pool=run.pool, work=run.work)
+    keep, least = index.rows >= 0, recipe.min_vector_words
+    if least > 1:
+        keep &= Subwords(index, recipe).count_words(codes) >= least
     if not keep.any():
-        raise InputError(
-            f"no subword of at least {recipe.min_len} characters is in {recipe.min_vector_words} or more training words"
-        )
-    if recipe.min_prob_words > 1 or recipe.min_vector_words > 1:
+        raise InputError(f"no subword of at least {recipe.min_len} characters is in {least} or more training words")
+    if recipe.min_prob_words > 1 or least > 1:
         index = index.with_vectors(keep)
     index = fit_probabilities(Subwords(index, recipe), encoded, counts, recipe.em_rounds, run.pool, run.work)
     if recipe.round_probs:
@@ -91,8 +80,8 @@ def count_subwords(
 ) -> SubwordIndex:
     """Count the substrings of distinct words, with their marks, and index them.
 
-    Without max_len, words of more than LONGEST_WORD characters are left out, with a warning. Substrings of min_len to
-    max_len characters of words with `is_target` get a vector. Single characters always have a probability, so that
+    Without max_len, words of more than LONGEST_WORD characters are left out, with a warning. Substrings of at least
+    min_len characters of words with `is_target` get a vector. Single characters always have a probability, so that
     every word can be spelled; longer substrings only if min_prob_words words contain them.
 
     >>> from pbos.settings import Spelling
@@ -101,21 +90,26 @@ def count_subwords(
     {'a': 2, 'b': 1, 'ab': 1, 'ba': 1, 'aba': 1}
     """
     pool, work = pool or Threads(), work or Workspace()
-    if (max_len is None or max_len > LONGEST_WORD) and np.diff(words.offsets).max(initial=0) > LONGEST_WORD:
-        words, counts, is_target = without_long_words(words, counts, is_target)
-        words = work.keep_all("counted", words)
-    n_words = words.offsets.size - 1
+    lengths = np.diff(words.offsets)
+    if (max_len is None or max_len > LONGEST_WORD) and not (keep := lengths <= LONGEST_WORD).all():
+        n_long, first = int((~keep).sum()), int(keep.argmin()) + 1
+        warn(
+            f"the subwords of {n_long:,} {'word' if n_long == 1 else 'words'} with more than {LONGEST_WORD} characters "
+            f"are not counted (the first is word {first:,}); drop them, or set max_len"
+        )
+        offsets, counts, is_target = np.concatenate([[0], np.cumsum(lengths[keep])]), counts[keep], is_target[keep]
+        words = work.keep_all("counted", Codes(words.codes[np.repeat(keep, lengths)], offsets))
     alphabet = characters_of(words.codes)
     n_letters = alphabet.size
     counts, is_target = work.keep("counts", counts), work.keep("is_target", is_target)
     count = partial(count_part, words, counts, is_target, alphabet, max_len, work)
-    found = pool.map("count-subwords", count, list(blocks(n_words, PART)) or [slice(0, 0)])
-    while len(found) > 1:  # in pairs, so that sums are the same wherever they are computed
-        pairs = [(f"merged-{len(found)}-{at}", found[at : at + 2]) for at in range(0, len(found), 2)]
+    found = pool.map("count-subwords", count, list(blocks(words.offsets.size - 1, PART)) or [slice(0, 0)])
+    while len(found) > 1:  # in pairs, so that sums are the same wherever they are computed; an odd one is left over
+        pairs = [(f"merged-{len(found)}-{at}", found[at], found[at + 1]) for at in range(0, len(found) - 1, 2)]
         merged = pool.map("merge-subword-counts", partial(merge_counts, work), pairs)
-        for part in found[: 2 * (len(found) // 2)]:
-            work.forget(*part)
-        found = merged
+        for _, left, right in pairs:
+            work.forget(*left, *right)
+        found = merged + found[2 * len(pairs) :]
     labels, children, sums, n_words_with, in_target = found[0]
     has_vector = in_target.copy()
     first, last, length = 1, 1 + n_letters, 1  # the subwords of this length
@@ -139,21 +133,6 @@ def count_subwords(
     return index
 
 
-def without_long_words(
-    words: Codes, counts: npt.NDArray[np.float64], is_target: npt.NDArray[np.bool_]
-) -> tuple[Codes, npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
-    """Return what was given without words of more than LONGEST_WORD characters, and warn about them."""
-    lengths = np.diff(words.offsets)
-    keep = lengths <= LONGEST_WORD
-    n_long, first = int((~keep).sum()), int(keep.argmin()) + 1
-    warn(
-        f"the subwords of {n_long:,} {'word' if n_long == 1 else 'words'} with more than {LONGEST_WORD} characters are "
-        f"not counted (the first is word {first:,}); drop them, or set max_len"
-    )
-    offsets = np.concatenate([[0], np.cumsum(lengths[keep])])
-    return Codes(words.codes[np.repeat(keep, lengths)], offsets), counts[keep], is_target[keep]
-
-
 def characters_of(codes: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
     """Return the distinct characters of words, ascending."""
     seen = np.zeros(int(codes.max(initial=0)) + 1, np.bool_)
@@ -175,8 +154,7 @@ def count_part(
     letters = characters_of(part.codes)
     numbers = np.zeros(int(letters.max(initial=0)) + 1, np.min_scalar_type(letters.size))
     numbers[letters] = np.arange(1, letters.size + 1)
-    text = trie.as_one_text(*part, numbers)
-    n_words = part.offsets.size - 1
+    text, n_words = trie.as_one_text(*part, numbers), part.offsets.size - 1
     if text.size > trie.MAX_PLACES or n_words > trie.MAX_WORDS:
         most = f"{trie.MAX_WORDS:,} words and {trie.MAX_PLACES:,} characters"
         raise InputError(f"{n_words:,} words with {part.offsets[-1]:,} characters are too many; the limit is {most}")
@@ -202,17 +180,14 @@ def count_part(
     return work.keep_all(f"counted-{rows.start}", found)
 
 
-def merge_counts(work: Workspace, named: tuple[str, list[SubwordCounts]]) -> SubwordCounts:
-    """Add up what was counted in two parts of the words; a part without a partner stays as it is."""
-    name, pair = named
-    if len(pair) == 1:
-        return pair[0]
-    left, right = pair
+def merge_counts(work: Workspace, named: tuple[str, SubwordCounts, SubwordCounts]) -> SubwordCounts:
+    """Add up what was counted in two parts of the words."""
+    name, left, right = named
     places, labels, children = trie.merge_tries(left.labels, left.children, right.labels, right.children)
     totals = {}
     for field in ("sums", "n_words", "is_target"):
         totals[field] = np.zeros(labels.size, getattr(left, field).dtype)
-        for part, place in zip(pair, places, strict=True):
+        for part, place in zip((left, right), places, strict=True):
             known = place >= 0
             totals[field][known] += getattr(part, field)[place[known]]
     return work.keep_all(name, SubwordCounts(labels, children, **totals))
@@ -241,12 +216,10 @@ def fit_probabilities(
 ) -> SubwordIndex:
     """Fit the subword probabilities to words by EM; no round makes the words less probable.
 
-    A round counts how often every subword is expected as a piece of the words, over all their segmentations, and
-    turns these counts into the new probabilities. A subword without a probability stays without one; the others
-    keep at least the smallest float32. The result does not depend on the pool.
-
-    After the last round, a piece at the start or end of words (`<pine`) also counts as the same piece inside words
-    (`pine`), where EM has seen too few examples of it: most compounds are not among the words.
+    A round counts how often every subword is expected as a piece of the words, over all their segmentations, and turns
+    these counts into the new probabilities. A subword without a probability stays without one. After the last round, a
+    piece at the start or end of words (`<pine`) also counts as the same piece inside words (`pine`), where EM has seen
+    too few examples of it: most compounds are not among the words. The result does not depend on the pool.
     """
     whole, spelling = subwords.index, subwords.spelling
     if not rounds:

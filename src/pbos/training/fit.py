@@ -1,4 +1,4 @@
-"""From a system to its subword vectors: settings are chosen on held-out words, then all words are solved for."""
+"""From a system to its subword vectors: settings and confidence come from held-out words, then all are solved for."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ import numpy.typing as npt
 
 from pbos.jobs.progress import Advance
 from pbos.jobs.progress import progress as progress_bar
-from pbos.jobs.threads import blocks
+from pbos.jobs.threads import blocks, in_threads
 from pbos.kernels import columns
-from pbos.training.confidence import TOLERANCE, calibrate, mean_and_scale, row_cosines
-from pbos.training.run import Run
 from pbos.training.solve import NONE, Ridge, Solution, sgd
-from pbos.training.system import Split, System, split_words
-from pbos.words.arrays import projected, projection
+from pbos.training.system import Run, Split, System, split_words
+from pbos.words.arrays import FloatMatrix, projected, projection, row_lengths, rows_of
 from pbos.words.confidence import Confidence
 from pbos.words.index import SubwordIndex
+from pbos.words.subwords import Subwords
+from pbos.words.vectors import SubwordVectors
+from pbos.words.weights import Weights
 
 LAMS = (0.1, 0.03, 0.01, 0.003, 0.001, 0.0003, 0.0001)  # the ridge penalties to try
 SHARES = (1 / 3, 1 / 10, 1 / 30, 1 / 100)  # the shares of words to try as `reliability`
@@ -29,7 +30,14 @@ SEARCH_DIMS = 32  # enough to tell one setting from another
 LEAST_GAIN = 0.001  # in cosine, for which a smaller lam is worth its iterations
 LEAST_HELD_OUT = 100  # words, to fit a confidence to
 LEAST_RANKED = 20_000  # words; with fewer, all are needed, and count the same
+EVIDENCE_LAM = 0.1  # the ridge penalty of evidence, which has to be smoother than vectors
+TOLERANCE = 0.01  # of the solver, for evidence and while settings are chosen
+FEW = 3  # a subword in so few words may be a word of its own
+CALIBRATION_DIMS = 100  # enough for the cosines that the confidence is fitted to
+MANY = 1_000_000  # words; with more, fewer dimensions do
+FEWER_DIMS = 32
 Vector = npt.NDArray[np.float64]
+Reliability = npt.NDArray[np.float32] | None
 Setting = tuple[float, float | None]  # lam and share
 
 
@@ -56,23 +64,18 @@ def fit(system: System, run: Run) -> Solution:
 
 
 def most_important(system: System, n: int, run: Run) -> SubwordIndex:
-    """Return the index with the n vectors that add most to the words' vectors.
-
-    What one adds is its squared length times its squared weights. Lengths are measured in a random projection, which is
-    enough to rank them.
-    """
+    """Return the index with the n vectors that add most to the words': most squared length times squared weights."""
     weights, work = system.weights, run.work.inner("selection")
-    directions = projection(system.targets.shape[1], SEARCH_DIMS, run.seed)
+    directions = projection(system.targets.shape[1], SEARCH_DIMS, run.seed)  # enough to rank lengths
     targets = work.keep("targets", projected(system.targets, directions))
     recipe = replace(run.preset, own_share="fitted", confidence=False)
     vectors = fit(replace(system, targets=targets), replace(run, preset=recipe, progress=False, work=work)).vectors
-    parts = [vectors[rows].astype(np.float64) for rows in blocks(weights.n_columns)]
+    parts = (vectors[rows].astype(np.float64) for rows in blocks(weights.n_columns))
     lengths = np.concatenate([np.einsum("ij,ij->i", part, part) for part in parts])
     squares = np.zeros(weights.n_columns)
     columns.add_squares(weights.indptr, weights.indices, weights.data, np.arange(len(weights)), NONE, squares)
-    kept = np.zeros(squares.size, np.bool_)
-    kept[np.argsort(-(lengths * squares), kind="stable")[:n]] = True
-    return system.index.with_vectors(kept[system.index.rows])  # which leaves nodes without a vector as they are
+    best = np.argsort(-(lengths * squares), kind="stable")[:n]
+    return system.index.with_vectors(np.isin(system.index.rows, best))
 
 
 # -- settings chosen on held-out words ---------------------------------------------------------------------------------
@@ -89,12 +92,12 @@ class Choice(NamedTuple):
 def tune(system: System, run: Run) -> dict[str, Any]:
     """Choose lam and reliability on held-out words, and fit the confidence to them; return a Choice and tensors."""
     recipe = run.preset
-    lams = LAMS if isinstance(recipe.lam, str) else (recipe.lam,)
     shares: tuple[float | None, ...] = (None,)
-    if recipe.reliability == "auto" and len(system.words) >= LEAST_RANKED:
-        shares = (None, *SHARES)
-    elif not isinstance(recipe.reliability, str):
+    lams = LAMS if isinstance(recipe.lam, str) else (recipe.lam,)
+    if not isinstance(recipe.reliability, str):
         shares = (recipe.reliability,)
+    elif recipe.reliability == "auto" and len(system.words) >= LEAST_RANKED:
+        shares = (None, *SHARES)
     if len(lams) == len(shares) == 1 and not recipe.confidence:
         return {"choice": Choice(lams[0], shares[0], {})}
     split = split_words(system, run)
@@ -115,97 +118,80 @@ def choose(
 ) -> Choice:
     """Choose lam and the share for `reliabilities` by the cosines of held-out words with their given vectors.
 
-    With the first share, the search climbs to the lam with the best mean cosine; where two are as good, within
-    .001 or a standard error, it takes the larger one, which is faster to train. It takes the next share only where that
-    is better by more than two standard errors; then it climbs to a better lam again.
-
-    Shares are compared by another score. Cosines are taken around the mean of all given vectors, because rare words
-    tend to be near it, and half of the score counts frequent words more: the vectors of rare words are so noisy that
-    fitting them best means fitting noise.
+    With the first share, the search climbs to the lam with the best mean cosine; where two are as good, within .001 or
+    a standard error, it takes the larger one, which is faster to train. It takes the next share only where that is
+    better by more than two standard errors; then it climbs to a better lam again. Shares are compared by cosines around
+    the mean of all given vectors, because rare words tend to be near it, and half of that score counts frequent words
+    more: the vectors of rare words are so noisy that fitting them best means fitting noise.
     """
     start = lams.index(FIRST_LAM) if FIRST_LAM in lams else len(lams) - 1
-    n_hidden = split.hidden.size
+    n_hidden, kept, system = split.hidden.size, split.kept, split.system
     if not n_hidden or len(lams) == len(shares) == 1:
         return Choice(lams[start], shares[0], {})
-    trials = Trials(split, run, advance)
-    even = parts = np.full(n_hidden, 1 / n_hidden)
-    trust = reliabilities(split.system.counts[np.concatenate([split.kept, split.hidden])], SCORE_SHARE)
-    if trust is not None:
-        frequent = trust[-n_hidden:].astype(np.float64)
-        parts = (parts + frequent / frequent.sum()) / 2
-    share = shares[0]
-    at = trials.climb(lams, start, share, even)
-    for other in shares[1:]:
-        mean, error = trials.gain((lams[at], share), (lams[at], other), parts, around_mean=True)
-        if mean <= 2 * error or n_hidden == 1:
-            break
-        share = other
-    if share != shares[0]:
-        at = trials.climb(lams, at, share, parts, around_mean=True)
-    return Choice(lams[at], share, trials.scores)
+    directions = projection(system.targets.shape[1], SEARCH_DIMS, run.seed)
+    targets = run.work.keep("tuning.targets", projected(system.targets, directions))
+    given, middle = projected(split.given, directions), targets[kept].mean(axis=0)
+    used, numbers = np.unique(split.hidden_weights.indices, return_inverse=True)
+    used = run.work.keep("tuning.columns", used)  # so that they are not sent with every slice
+    weights = replace(split.hidden_weights, indices=numbers.astype(np.int32), n_columns=used.size)
+    ridges: dict[float | None, Ridge] = {}  # the last one, by its share
+    cosines: dict[Setting, tuple[Vector, Vector]] = {}  # of the held-out words: plain, and around the mean
+    scores: dict[str, float] = {}
 
+    def cosines_of(setting: Setting) -> tuple[Vector, Vector]:
+        lam, share = setting
+        if setting not in cosines:
+            if share not in ridges:
+                ridges.clear()
+                trust = reliabilities(system.counts, share, kept)
+                ridges[share] = Ridge(system.weights, system.penalty, trust, kept, run.work)
+            vectors = ridges[share].solve(targets, lam, run, only=used, tolerance=TOLERANCE).vectors
+            words = weights.composed(vectors)
+            cosines[setting] = row_cosines(words, given), row_cosines(words - middle, given - middle)
+            name = f"{lam:g}" if share is None else f"{lam:g}, {share:.2g}"
+            scores[name] = round(float(cosines[setting][0].mean()), 4)
+            advance(1, note=f"lam {name}, cosine {scores[name]:.4f}")
+        return cosines[setting]
 
-class Trials:
-    """Settings tried on held-out words, each once, in a random projection."""
-
-    def __init__(self, split: Split, run: Run, advance: Advance) -> None:
-        directions = projection(split.system.targets.shape[1], SEARCH_DIMS, run.seed)
-        self.split, self.run, self.advance = split, run, advance
-        self.targets = run.work.keep("tuning.targets", projected(split.system.targets, directions))
-        self.given = projected(split.given, directions)
-        self.middle = self.targets[split.kept].mean(axis=0)
-        used, numbers = np.unique(split.hidden_weights.indices, return_inverse=True)
-        self.used = run.work.keep("tuning.columns", used)  # so that they are not sent with every slice
-        self.weights = replace(split.hidden_weights, indices=numbers.astype(np.int32), n_columns=used.size)
-        self.ridge: tuple[float | None, Ridge] | None = None  # the last one, and its share
-        self.cosines: dict[Setting, tuple[Vector, Vector]] = {}
-        self.scores: dict[str, float] = {}
-
-    def cosines_of(self, lam: float, share: float | None) -> tuple[Vector, Vector]:
-        """Return the cosines of the held-out words, plain and around the mean."""
-        if (lam, share) in self.cosines:
-            return self.cosines[lam, share]
-        if self.ridge is None or self.ridge[0] != share:
-            split, system, self.ridge = self.split, self.split.system, None
-            reliability, work = reliabilities(system.counts, share, split.kept), self.run.work
-            self.ridge = share, Ridge(system.weights, system.penalty, reliability, split.kept, work)
-        solution = self.ridge[1].solve(self.targets, lam, self.run, only=self.used, tolerance=TOLERANCE)
-        words = self.weights.composed(solution.vectors)
-        plain = row_cosines(words, self.given)
-        name = f"{lam:g}" if share is None else f"{lam:g}, {share:.2g}"
-        self.scores[name] = round(float(plain.mean()), 4)
-        self.advance(1, note=f"lam {name}, cosine {self.scores[name]:.4f}")
-        self.cosines[lam, share] = plain, row_cosines(words - self.middle, self.given - self.middle)
-        return self.cosines[lam, share]
-
-    def gain(self, old: Setting, new: Setting, parts: Vector, around_mean: bool) -> tuple[float, float]:
+    def gain(old: Setting, new: Setting, parts: Vector, around_mean: bool) -> tuple[float, float]:
         """Return how much better a setting is, and the standard error; words count in the given parts."""
-        gained = self.cosines_of(*new)[around_mean] - self.cosines_of(*old)[around_mean]
+        gained = cosines_of(new)[around_mean] - cosines_of(old)[around_mean]
         mean = float(parts @ gained)
         return mean, float(np.sqrt(parts**2 @ (gained - mean) ** 2))
 
-    def climb(
-        self, lams: Sequence[float], at: int, share: float | None, parts: Vector, around_mean: bool = False
-    ) -> int:
+    def climb(at: int, share: float | None, parts: Vector, around_mean: bool) -> int:
         """Return the position of the largest lam that is as good as the best one next to it."""
         for step, sign in ((1, 1), (-1, -1)):  # to a smaller lam if it is better, to a larger one unless it is worse
             while 0 <= at + step < len(lams):
-                mean, error = self.gain((lams[at], share), (lams[at + step], share), parts, around_mean)
+                mean, error = gain((lams[at], share), (lams[at + step], share), parts, around_mean)
                 if mean <= sign * max(error, LEAST_GAIN):
                     break
                 at += step
         return at
 
+    even = parts = np.full(n_hidden, 1 / n_hidden)
+    trust = reliabilities(system.counts[np.concatenate([kept, split.hidden])], SCORE_SHARE)
+    if trust is not None:
+        frequent = trust[-n_hidden:].astype(np.float64)
+        parts = (parts + frequent / frequent.sum()) / 2
+    share = shares[0]
+    at = climb(start, share, even, around_mean=False)
+    for other in shares[1:]:
+        mean, error = gain((lams[at], share), (lams[at], other), parts, around_mean=True)
+        if mean <= 2 * error or n_hidden == 1:
+            break
+        share = other
+    if share != shares[0]:
+        at = climb(at, share, parts, around_mean=True)
+    return Choice(lams[at], share, scores)
 
-def reliabilities(
-    counts: Vector, share: float | None, rows: npt.NDArray[np.int64] | None = None
-) -> npt.NDArray[np.float32] | None:
+
+def reliabilities(counts: Vector, share: float | None, rows: npt.NDArray[np.int64] | None = None) -> Reliability:
     """Return how much each word counts in the regression, 1 on average; None if all count the same.
 
-    A word's vector is learned from the places where the word occurs, so its error has a variance that falls with the
-    count c: as 1 + c0 / c, where c0 is the count of the word at this share of all words, most frequent first. Words
-    count in inverse proportion to the variance. Words that were not counted count like the rarest. If only the words
-    in some rows are used, the others get 0.
+    The error of a word's vector has a variance that falls with its count c: as 1 + c0 / c, where c0 is the count of the
+    word at this share of all words, most frequent first. Words count in inverse proportion to it; those that were not
+    counted, like the rarest. If only the words in some rows are used, the others get 0.
 
     >>> print(reliabilities(np.array([4.0, 2.0, 1.0, 0.0]), 0.5).round(2))
     [1.3  1.08 0.81 0.81]
@@ -222,3 +208,113 @@ def reliabilities(
     found = np.zeros(counts.size, np.float32)
     found[rows] = trust / trust.mean()
     return found
+
+
+# -- the confidence: what training words tell about each subword vector, fitted to held-out words ----------------------
+
+
+def calibrate(split: Split, lam: float, reliability: Reliability, run: Run) -> Confidence:
+    """Fit a confidence to the cosines of held-out words, as a model of the other words composes them."""
+    system, work = split.system, run.work.inner("calibration")
+    dims = CALIBRATION_DIMS if len(split.kept) <= MANY else FEWER_DIMS
+    directions = projection(system.targets.shape[1], dims, run.seed)
+    given = projected(split.given, directions)
+    system = replace(system, targets=run.work.keep("calibration.targets", projected(system.targets, directions)))
+    ridge = Ridge(system.weights, system.penalty, reliability, split.kept, run.work)
+    found = ridge.solve(system.targets, lam, run, work=work).vectors
+    vectors = found if isinstance(found, np.ndarray) else found.joined(work)
+    evidence = subword_evidence(system, split.kept, vectors, lam, reliability, run)
+    stored = SubwordVectors.of(vectors)
+    subwords = Subwords(split.index, run.preset, stored.lengths, split.kept_words)
+    words = subwords.read([system.words[row] for row in split.hidden.tolist()])
+    cosines = row_cosines(split.hidden_weights.composed(vectors), given)
+    return evidence.fitted(subwords.features(words, stored, evidence), cosines)
+
+
+def subword_evidence(
+    system: System, rows: npt.NDArray[np.int64], vectors: FloatMatrix, lam: float, reliability: Reliability, run: Run
+) -> Confidence:
+    """Return the evidence of a solution of `Ridge` for some words, without the regression.
+
+    Five of the numbers are solved for like vectors, from five facts about each training word: how close its shared
+    subwords come to its vector, how close they would come without it, how rare it is, how close its vector is to the
+    mean, and how long the sum of its shared subwords is. The other three are about a subword itself: how many training
+    words contain it, whether they are few, and the length of its vector.
+    """
+    weights, targets = system.weights, system.targets
+    n_words = columns.count_rows(weights.indptr, weights.indices, weights.data, rows, weights.n_columns)
+    mean, scale = mean_and_scale(targets, rows, reliability)
+    left = (1 - leverages(weights, rows, lam * system.penalty, reliability, n_words)).astype(np.float32)
+    found = np.empty((rows.size, 5), np.float32)
+
+    def write_facts(block: slice) -> None:
+        some, facts, given = weights.take(rows[block]), found[block], rows_of(targets, rows[block])
+        of_two_or_more = np.where(n_words[some.indices] > 1, some.data, np.float32(0))
+        shared = replace(some, data=of_two_or_more).composed(vectors)
+        facts[:, 0] = row_cosines(shared, given)
+        facts[:, 1] = row_cosines(given - (given - shared) / left[block, None], given)
+        facts[:, 3] = row_cosines(given, np.broadcast_to(mean, given.shape))
+        facts[:, 4] = np.log(np.linalg.norm(shared, axis=1) / scale + 1e-3)
+
+    in_threads(write_facts, blocks(rows.size), run.threads)
+    counts = system.counts[rows]
+    found[:, 2] = np.log(np.maximum(counts, counts.min(initial=1.0, where=counts > 0)))
+    found -= found.mean(axis=0)
+    found /= np.maximum(found.std(axis=0), 1e-6)
+    facts = np.zeros((len(weights), 5), np.float32)
+    facts[rows] = found
+    facts = run.work.keep("facts", facts)
+    ridge = Ridge(weights, system.penalty, rows=rows, work=run.work)
+    largest = float(np.finfo(np.float16).max)
+    evidence = np.empty((len(n_words), 8), np.float16)
+    evidence[:, :5] = ridge.solve(facts, EVIDENCE_LAM, run, tolerance=TOLERANCE).vectors.clip(-largest, largest)
+    evidence[:, 5] = np.log(np.maximum(n_words, 1))
+    evidence[:, 6] = n_words <= FEW
+    empty = np.zeros(0, np.float32)
+    unscaled = Confidence(evidence, mean, np.array([scale], np.float32), empty, empty, empty, empty)
+    return with_lengths(unscaled, row_lengths(vectors))
+
+
+def with_lengths(confidence: Confidence, lengths: npt.NDArray[np.float32]) -> Confidence:
+    """Return a confidence with the lengths of the subword vectors as its last evidence."""
+    evidence = np.array(confidence.evidence)
+    evidence[:, -1] = (lengths / confidence.scale[0]).clip(max=float(np.finfo(np.float16).max))
+    return replace(confidence, evidence=evidence)
+
+
+def mean_and_scale(targets: Any, rows: npt.NDArray[np.int64], reliability: Reliability) -> tuple[FloatMatrix, float]:
+    """Return the mean of some words' given vectors, which count by reliability, and their typical length."""
+    total, squares = np.zeros(targets.shape[1]), 0.0
+    trust = np.ones(targets.shape[0], np.float32) if reliability is None else reliability
+    for block in blocks(rows.size):
+        given = rows_of(targets, rows[block]).astype(np.float64)
+        total += (given * trust[rows[block], None]).sum(axis=0)
+        squares += float(np.einsum("ij,ij->", given, given))
+    return (total / trust[rows].sum(dtype=np.float64)).astype(np.float32), float(np.sqrt(squares / rows.size)) or 1.0
+
+
+def leverages(
+    weights: Weights,
+    rows: npt.NDArray[np.int64],
+    penalties: Vector,
+    reliability: Reliability,
+    n_words: npt.NDArray[Any],
+) -> Vector:
+    """Return how much of each word's own error its shared subwords take up: 0 for nothing, .9 at most.
+
+    Takes the matrix of the regression to be diagonal. `penalties` are lam times those of the columns, and `n_words`
+    says how many words have each column.
+    """
+    matrix = weights.indptr, weights.indices, weights.data, rows, NONE if reliability is None else reliability[rows]
+    sums = penalties.copy()
+    columns.add_squares(*matrix, sums)
+    found: Vector = columns.sum_shares(*matrix, np.where(n_words > 1, 1 / sums, 0.0))
+    return found.clip(0, 0.9)
+
+
+def row_cosines(left: FloatMatrix, right: FloatMatrix) -> Vector:
+    """Return the cosine of each row of one matrix with the same row of another, in float64; 0 for rows of zeros."""
+    products = np.einsum("ij,ij->i", left, right, dtype=np.float64)
+    norms = np.linalg.norm(left, axis=1) * np.linalg.norm(right, axis=1)
+    cosines: Vector = np.divide(products, norms, out=np.zeros_like(products), where=norms > 0)
+    return cosines

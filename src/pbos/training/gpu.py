@@ -41,26 +41,26 @@ def find_device(name: str) -> Any:
     """Return the PyTorch device of this name; None, with a warning, if a small product on it fails."""
     if torch is None:
         problem = f'the device "{name}" needs PyTorch, which is not installed (pip install "pbos[torch]")'
-        warn(f"{problem}; training falls back to the CPU")
-        return None
-    try:
-        one = torch.ones(1, 1, device=name)
-        pointers, column = torch.tensor([0, 1], device=name), torch.tensor([0], device=name)
-        multiply(csr(pointers, column, one[0], (1, 1)), one, torch.zeros_like(one))
-    except (RuntimeError, AssertionError, NotImplementedError) as error:  # PyTorch has no error of its own for this
-        reason = (str(error) or type(error).__name__).splitlines()[0].rstrip(".")
-        warn(f'PyTorch cannot use the device "{name}" ({reason}); training falls back to the CPU')
-        return None
-    return torch.device(name)
+    else:
+        try:
+            one = torch.ones(1, 1, device=name)
+            pointers, column = torch.tensor([0, 1], device=name), torch.tensor([0], device=name)
+            multiply(csr(pointers, column, one[0], (1, 1)), one, torch.zeros_like(one))
+            return torch.device(name)
+        except (RuntimeError, AssertionError, NotImplementedError) as error:  # PyTorch has no error of its own for this
+            reason = (str(error) or type(error).__name__).splitlines()[0].rstrip(".")
+            problem = f'PyTorch cannot use the device "{name}" ({reason})'
+    warn(f"{problem}; training falls back to the CPU")
+    return None
 
 
 class DeviceRidge:
     """The equations of `pbos.training.solve.Ridge` for the shared columns, stored and solved on a device.
 
     Let B be the shared columns, with each word's weights multiplied by the root of its share. This solves (B'B + lam I)
-    S = B' (root of the share * targets) by the same conjugate gradients, preconditioner and stopping rule. The
-    curvature along d is |B d|² + lam |d|², so the step is known before the product with B', which is subtracted from
-    the residual directly. A dimension needs three numbers per column (S, residual, direction) and one per word.
+    S = B' (root of the share * targets). The curvature along d is |B d|² + lam |d|², so the step is known before the
+    product with B', which is subtracted from the residual directly. A dimension needs three numbers per column (S,
+    residual, direction) and one per word.
     """
 
     def __init__(self, rows: tuple[Array, Array, Array], private: Array, n_shared: int, device: Any) -> None:
@@ -79,8 +79,11 @@ class DeviceRidge:
 
     def slices(self, dims: int) -> list[slice]:
         """Return slices of the dimensions, of about the same size, that fit the device's memory."""
-        n_words, n_shared = self._shape
-        memory = (free_memory(self.device) - 4 * SQUARED) // max(4 * (3 * n_shared + n_words), 1)
+        (n_words, n_shared), free = self._shape, MEMORY_ELSEWHERE
+        if self.device.type == "cuda":
+            cached = torch.cuda.memory_reserved(self.device) - torch.cuda.memory_allocated(self.device)  # by PyTorch
+            free = int(MEMORY_SHARE * (torch.cuda.mem_get_info(self.device)[0] + cached))
+        memory = (free - 4 * SQUARED) // max(4 * (3 * n_shared + n_words), 1)
         most = max(min(memory, INDEXED // max(n_words, n_shared, 1)), 1)
         size = -(-dims // -(-dims // most))
         size += -size % 4 if size + -size % 4 <= most else 0  # rows that are a multiple of 16 bytes are read faster
@@ -91,8 +94,7 @@ class DeviceRidge:
     ) -> tuple[FloatMatrix, FloatMatrix, int, Array, Array, Array]:
         """Solve for some dimensions of the given vectors, (n_words, dims), in the order of the rows.
 
-        Returns the vectors of the shared columns, the words that these add up to, and the number of iterations; then
-        over all dimensions the sum that is minimized, about how far it is above its minimum, and how far at most.
+        Returns the vectors of the shared columns, the words that these add up to, and what `conjugate_gradients` does.
         """
         roots = (lam / (lam + self._private**2)).sqrt_()
         words = torch.tensor(targets, dtype=torch.float32, device=self.device).mul_(roots[:, None])
@@ -141,12 +143,12 @@ def conjugate_gradients(
         direction.mul_(ratio).addcmul_(residual, inverses)
         multiply(b, direction, words)
         curvature = squared_norms(words).add_(squared_norms(direction), alpha=lam)
-        step = quotient(scaled, curvature)
+        step = torch.where(curvature > 0, scaled / curvature, 0.0)
         vectors.addcmul_(direction, step)
         multiply(transpose, words.mul_(step), residual, subtract=True)
         residual.addcmul_(direction, step, value=-lam)
         before, scaled = scaled, squared_norms(residual, roots)
-        ratio = quotient(scaled, before)
+        ratio = torch.where(before > 0, scaled / before, 0.0)
         sums.append(now - float((step.double() * before).sum()))
         left = float(squared_norms(residual).sum())
 
@@ -159,11 +161,6 @@ def squared_norms(matrix: Tensor, factors: Tensor | None = None) -> Tensor:
     for rows in row_blocks(matrix, SQUARED):
         total += squared_norms(matrix[rows] * factors[rows])
     return total
-
-
-def quotient(above: Tensor, below: Tensor) -> Tensor:
-    """Return above / below, 0 where below is not above 0."""
-    return torch.where(below > 0, above / below, 0.0)
 
 
 def csr(indptr: Tensor, indices: Tensor, data: Tensor, shape: tuple[int, ...]) -> Tensor:
@@ -185,15 +182,6 @@ def transposed(indptr: Tensor, indices: Tensor, data: Tensor, n_columns: int) ->
     rows = torch.arange(indptr.numel() - 1, dtype=indices.dtype, device=indices.device)
     new_indices = torch.repeat_interleave(rows, indptr.diff(), output_size=data.numel()).index_select(0, order)
     return new_indptr, new_indices, data.index_select(0, order)
-
-
-def free_memory(device: Any) -> int:
-    """Return the number of bytes to use on a device."""
-    if device.type != "cuda":
-        return MEMORY_ELSEWHERE
-    free, _ = torch.cuda.mem_get_info(device)
-    kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)  # cached by PyTorch
-    return int(MEMORY_SHARE * (free + kept))
 
 
 def row_blocks(matrix: Any, numbers: int) -> Iterator[slice]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from pbos.kernels import columns
 from pbos.kernels.machine import LINE, LINE_FLOATS
 from pbos.kernels.solving import LOOSE, conjugate_gradients, right_side, sgd_epoch
 from pbos.kernels.vectors import compose
-from pbos.training.run import Run
+from pbos.training.system import Run
 from pbos.words.arrays import FloatMatrix, projected, projection
 from pbos.words.confidence import Confidence
 from pbos.words.weights import Weights
@@ -33,7 +32,6 @@ TOLERANCE = 0.001  # how far above its minimum the sum that ridge regression min
 MOST_ITERATIONS = 1000
 LEAST_WEIGHT = 1e-4  # of a word as a whole; with a smaller one, its vector would be too long
 NONE = np.zeros(0, np.float32)
-FACTS = ("least", "above", "bound")  # the sum that is minimized; about how far, and at most how far above its minimum
 Numbers = npt.NDArray[np.float64]
 PROBE = 8  # directions in which the number of iterations is found
 SLICE_LINES = 4  # for SGD: cache lines of a vector trained together, at most
@@ -55,23 +53,20 @@ def sgd(
 
     Epoch e (from 0) takes the words in a new random order with the rate lr / sqrt(1 + e). The result is the same bit
     for bit however the dimensions are divided, because each is trained on its own. `unit_length` (PBoS-n) couples the
-    dimensions, so it runs on one thread. The report has the mean squared error per component of each epoch.
-
-    Weights below 3e-6 of the largest in their row are dropped, which saves an eighth of the work with PBoS. On 100,000
-    English words this changed the vectors of these words by at most 3e-5 of their length, and those of 240,673 unseen
-    words by at most 7e-4. With `unit_length` all weights are kept.
+    dimensions, so it runs on one thread; otherwise, weights below 3e-6 of the largest in their row are dropped, which
+    saves an eighth of the work and changes vectors of unseen words by less than 1e-3 of their length.
 
     `weights` has each column at most once per row. `on_slice` is called with a number of dimensions when they are done.
+    The report has the mean squared error per component of each epoch.
     """
     recipe, pool, work = run.preset, run.pool, run.work
-    dims = targets.shape[1]
+    dims, ones = targets.shape[1], np.ones(weights.n_columns, np.float32)
     if recipe.unit_length:
-        matrix = weights.indptr, weights.indices, weights.data
-        n_columns = n_shared = weights.n_columns
-        new_column, factor = np.arange(n_columns, dtype=np.int32), np.ones(n_columns, np.float32)
+        matrix, n_columns = (weights.indptr, weights.indices, weights.data), weights.n_columns
+        n_shared, new_column, factor = n_columns, np.arange(n_columns, dtype=np.int32), ones
     else:
         kept = weights.indptr, weights.indices, columns.without_negligible(weights.indptr, weights.data)
-        rows, ones = np.arange(len(weights)), np.ones(weights.n_columns, np.float32)
+        rows = np.arange(len(weights))
         matrix, n_rows, private, new_column, factor = separated(kept, rows, NONE, ones, work, with_private=True)
         del kept  # half of the memory for weights
         n_shared = int((n_rows != 1).sum())
@@ -172,35 +167,27 @@ class Ridge:
     ) -> Solution:
         """Return the vectors; the same bit for bit on any pool, as each dimension is solved on its own.
 
-        Many dimensions all get the same number of iterations, so that it does not matter which of them are solved
-        together. It is found in a few random directions.
+        Many dimensions all get the number of iterations that a few random directions need, so that it does not matter
+        which of them are solved together. A device adds in another order and stops slices of dimensions apart, so its
+        vectors are as good but not identical. The report has lam, the most iterations of any slice of dimensions, and
+        about how far the sum to minimize is above its minimum, as a share of it.
 
-        A device solves the same equations, but adds in another order and stops slices of dimensions apart, so its
-        vectors are as good but not identical.
-
-        The report has lam, the most iterations of any slice of dimensions, and about how far the sum to minimize is
-        above its minimum, as a share of it.
-
-        Args:
-            targets: The given vectors of all words, (n_words, dims).
-            lam: The ridge penalty, above 0.
-            run: Has the pool and the device to solve on.
-            work: Where to keep the vectors; in memory by default.
-            only: The columns whose vectors are returned; None for all.
-            own: The column that each word has as a whole (-1 for none), and the share of its own vector that it keeps.
-                With s composed of the subwords that it shares with others, and v given, it gets s + share * (v - s).
-            tolerance: Stop when the sum to minimize is above its minimum by at most this share of it.
-            max_iterations: Stop after this many, with a warning.
-            on_slice: Called with a number of dimensions when they are done.
+        `targets` are the given vectors of all words, and `only` are the columns whose vectors are returned, in `work`.
+        `own` has the column that each word has as a whole (-1 for none), and the share of its own vector that it keeps:
+        with s composed of the subwords that it shares with others, and v given, it gets s + share * (v - s). The solver
+        stops when the sum to minimize is above its minimum by at most `tolerance` times itself, or, with a warning,
+        after `max_iterations`. `on_slice` is called with a number of dimensions when they are done.
         """
-        if not 0 < lam < np.inf:
-            raise InputError(f"lam must be above 0, got {lam}")
         run, work, dims = run or Run(), work or Workspace(), targets.shape[1]
         pool, device, moved = run.pool, run.device, None
         per_dim = bytes_per_dim(self._order.size, self._n_shared, self._n_rows.size)
         most, stop = LEAST_SLICE, (max_iterations, tolerance)
         if device is not None:
-            pool, moved = Threads(1), self._moved_to(device)
+            from pbos.training import gpu  # here, because importing PyTorch is slow
+
+            if self._on_device is None or str(self._on_device.device) != str(device):
+                self._on_device = gpu.DeviceRidge(self._rows, self._private, self._n_shared, device)
+            pool, moved = Threads(1), self._on_device
         elif dims > FEW:
             probe = work.keep("probe", projected(targets, projection(dims, PROBE, 0)))
             few = self.solve(probe, lam, run, tolerance=tolerance, max_iterations=max_iterations)
@@ -213,55 +200,45 @@ class Ridge:
             *found, shared = columns.own_columns(*matrix, self._order, whole, self._n_rows, LEAST_WEIGHT, self._factor)
             shares = np.where(shared, np.float32(share), np.float32(1))  # a word that shares nothing keeps its vector
             about_whole = [work.keep(f"own.{at}", array) for at, array in enumerate((*found, shares))]
-        solve_slice = partial(self._solve_slice, targets, lam, stop, about_whole, only, moved)
+
+        def solve_slice(some: slice) -> dict[str, Any]:
+            given = np.ascontiguousarray(targets[:, some], np.float32)[self._order]
+            part = given * self._roots[:, None] if self._roots.size else given
+            solve = self._solve_shared if moved is None else moved.solve
+            shared, words, iterations, *facts = solve(part, lam, *stop)
+            has_private = self._private > 0
+            private = (part - words)[has_private]
+            private *= (self._private / (lam + self._private**2))[has_private, None]
+            new_column, factor = self._new_column, self._factor
+            if only is not None:
+                new_column, factor = new_column[only], factor[only]
+            vectors = np.empty((factor.size, part.shape[1]), np.float32)
+            columns.split_columns(shared, private, new_column, factor, vectors)
+            if about_whole:
+                if self._roots.size:
+                    words /= self._roots[:, None]
+                columns.set_own_vectors(*about_whole, np.cumsum(has_private) - 1, given, words, private, vectors)
+            return {"vectors": vectors, "iterations": int(iterations), "facts": np.array(facts).tolist()}
+
         memory = per_dim * max(some.stop - some.start for some in slices)
         shape = self._n_rows.size if only is None else only.size, dims
         vectors, parts = solve_slices(work, shape, slices, solve_slice, "solve-dimensions", pool, memory, on_slice)
-        least, above, bound = (np.concatenate([part[kind] for part in parts]).sum() for kind in FACTS)
+        least, above, bound = np.concatenate([part["facts"] for part in parts], axis=1).sum(axis=1)
         iterations = max([part["iterations"] for part in parts])
         if stop[1] and bound > 2 * LOOSE * max(tolerance, TOLERANCE) * least:  # otherwise the probe has warned
-            warn(
-                f"with lam {lam:g}, the solver is perhaps {bound / least:.0%} above the minimum after {iterations} "
-                "iterations; use a larger lam"
-            )
+            above_it = f"perhaps {bound / least:.0%} above the minimum after {iterations} iterations"
+            warn(f"with lam {lam:g}, the solver is {above_it}; use a larger lam")
         excess = float(f"{above / least:.2g}") if least > 0 else 0.0
         report = {"lam": lam, "iterations": iterations, "excess": excess}
-        return Solution(vectors, report if device is None else {**report, "device": str(device)})
-
-    def _solve_slice(
-        self,
-        targets: FloatMatrix,
-        lam: float,
-        stop: tuple[int, float],
-        about_whole: list[npt.NDArray[Any]],
-        only: npt.NDArray[np.integer[Any]] | None,
-        moved: gpu.DeviceRidge | None,
-        some: slice,
-    ) -> dict[str, Any]:
-        """Return the vectors of some dimensions, the number of iterations, and the FACTS."""
-        given = np.ascontiguousarray(targets[:, some], np.float32)[self._order]
-        part = given * self._roots[:, None] if self._roots.size else given
-        solve = self._solve_shared if moved is None else moved.solve
-        shared, words, iterations, *facts = solve(part, lam, *stop)
-        has_private = self._private > 0
-        private = (part - words)[has_private]
-        private *= (self._private / (lam + self._private**2))[has_private, None]
-        new_column, factor = self._new_column, self._factor
-        if only is not None:
-            new_column, factor = new_column[only], factor[only]
-        vectors = np.empty((factor.size, part.shape[1]), np.float32)
-        columns.split_columns(shared, private, new_column, factor, vectors)
-        if about_whole:
-            if self._roots.size:
-                words /= self._roots[:, None]
-            columns.set_own_vectors(*about_whole, np.cumsum(has_private) - 1, given, words, private, vectors)
-        least, above, bound = [fact.tolist() for fact in facts]
-        return {"vectors": vectors, "iterations": int(iterations), "least": least, "above": above, "bound": bound}
+        return Solution(vectors, report | ({} if device is None else {"device": str(device)}))
 
     def _solve_shared(
         self, targets: FloatMatrix, lam: float, max_iterations: int, tolerance: float
     ) -> tuple[FloatMatrix, FloatMatrix, int, Numbers, Numbers, Numbers]:
-        """Do what `gpu.DeviceRidge.solve` does, on the CPU; the sums are for each dimension, and the bound is exact."""
+        """Return the vectors of the shared columns, the words that these add up to, and the number of iterations.
+
+        Then for each dimension the sum that is minimized, about how far it is above its minimum, and how far at most.
+        """
         shares = (lam / (lam + self._private**2)).astype(np.float32)
         size = self._n_shared, targets.shape[1]
         shared, residual = np.empty(size, np.float32), np.empty(size, np.float32)
@@ -281,13 +258,6 @@ class Ridge:
         bound = np.einsum("ij,ij->j", residual, residual, dtype=np.float64) / lam
         return shared, words, iterations, least, above, bound
 
-    def _moved_to(self, device: Any) -> gpu.DeviceRidge:
-        from pbos.training import gpu  # here, because importing PyTorch is slow
-
-        if self._on_device is None or str(self._on_device.device) != str(device):
-            self._on_device = gpu.DeviceRidge(self._rows, self._private, self._n_shared, device)
-        return self._on_device
-
 
 def separated(
     matrix: tuple[npt.NDArray[Any], ...],
@@ -300,9 +270,8 @@ def separated(
     """Merge the private columns of each row into one, see `kernels.columns.private_columns`.
 
     Takes some rows of a CSR matrix, multiplied by `factors` (if there are any), and its columns multiplied by `scale`.
-    Returns the new matrix, which has the merged columns too if `with_private`, as the last entries of their rows; the
-    number of rows of each old column; the weight of each row's private column; and for each old column its new one and
-    its factor, scale included.
+    Returns the new matrix, whose rows end with the merged columns if `with_private`; the number of rows of each old
+    column; the weight of each row's private column; and for each old column its new one and its factor, with the scale.
     """
     n_rows = columns.count_rows(*matrix, rows, scale.size)
     arguments = *matrix, rows, factors, scale, n_rows

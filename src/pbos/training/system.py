@@ -1,18 +1,18 @@
-"""The equations of training: the given vector of each word is the weighted sum of its subword vectors."""
+"""The equations of training, given vectors = weights @ subword vectors, and the run that solves them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from pbos.jobs.pools import Pool, Threads
 from pbos.jobs.threads import blocks
 from pbos.jobs.workspace import Workspace
 from pbos.kernels import columns
-from pbos.settings import Spelling
-from pbos.training.run import Run
+from pbos.settings import PRESETS, Preset, Spelling
 from pbos.words.arrays import FloatMatrix, held_out_rows, rows_of
 from pbos.words.index import SubwordIndex
 from pbos.words.subwords import Subwords
@@ -22,6 +22,19 @@ from pbos.words.weights import Weights, columns_of_same_words, joined
 PART = 1 << 17  # words whose weights are computed together, at most
 SMALL_PART = 4096
 MOST_HELD_OUT = 5000
+
+
+@dataclass(frozen=True)
+class Run:
+    """The settings of a training run, and where its work is done."""
+
+    preset: Preset = PRESETS["default"]
+    seed: int = 0
+    threads: int | None = None
+    device: Any = None  # of PyTorch; None for the CPU
+    progress: bool | None = False
+    pool: Pool = field(default_factory=Threads)
+    work: Workspace = field(default_factory=Workspace)
 
 
 @dataclass(frozen=True)
@@ -48,23 +61,32 @@ def make_system(
     """Return the weights of the training words, and the penalty of each subword vector.
 
     A subword that weighs more because of its position costs more in proportion, so that all vectors are equally likely
-    to be large. Subwords merged into one vector cost the sum. Whole words are not merged: `own_share` sets their
-    vectors.
+    to be large; those merged into one vector cost the sum. Whole words are not merged: `own_share` sets their vectors.
     """
-    recipe, pool, work = run.preset, run.pool, run.work
-    size = min(max(SMALL_PART, len(words) // (8 * pool.size)), PART)
+    recipe, pool, work, with_whole = run.preset, run.pool, run.work, not isinstance(run.preset.own_share, str)
     subwords = Subwords(SubwordIndex(work.keep_all("index", index.arrays)), recipe)
-    weigh = partial(weigh_words, subwords, codes, not isinstance(recipe.own_share, str), work)
+
+    def weigh(some: slice) -> tuple[Weights, npt.NDArray[np.int64]]:
+        part = codes.part(some.start, some.stop)
+        found = subwords.weights_of_codes(part, threads=1).merged()
+        whole = subwords.rows_of_whole_words(part) if with_whole else np.full(len(found), -1)
+        return found.kept(f"part-{some.start}", work), whole
+
+    size = min(max(SMALL_PART, len(words) // (8 * pool.size)), PART)
     weighed = pool.map("weigh-words", weigh, blocks(len(words), size))
     parts, whole = [part for part, _ in weighed], np.concatenate([whole for _, whole in weighed])
     rows = index.rows
     with_vector = np.flatnonzero(rows >= 0)
     if recipe.merge:
-        numbers = columns_of_same_words(parts, whole[whole >= 0])
+        numbers = work.keep("numbers", columns_of_same_words(parts, whole[whole >= 0]))
         rows[with_vector] = numbers[rows[with_vector]]
         whole = np.where(whole >= 0, numbers[whole], -1)
         index = index.with_rows(rows)
-        merge = partial(merge_columns, work.keep("numbers", numbers), work)
+
+        def merge(item: tuple[int, Weights]) -> Weights:
+            at, part = item
+            return part.renumbered(numbers).kept(f"merged-{at}", work)
+
         merged = pool.map("merge-subwords", merge, list(enumerate(parts)))
         for part in parts:
             part.forget(work)
@@ -75,29 +97,12 @@ def make_system(
     return System(index, words, weights, penalty, whole, targets, counts)
 
 
-def weigh_words(
-    subwords: Subwords, codes: Codes, own: bool, work: Workspace, rows: slice
-) -> tuple[Weights, npt.NDArray[np.int64]]:
-    """Return the weights of some words and, if `own`, the column that each has as a whole; -1 for none."""
-    words = codes.part(rows.start, rows.stop)
-    weights = subwords.weights_of_codes(words, threads=1).merged()
-    whole = subwords.rows_of_whole_words(words) if own else np.full(len(weights), -1)
-    return weights.kept(f"part-{rows.start}", work), whole
-
-
-def merge_columns(numbers: npt.NDArray[np.int32], work: Workspace, part: tuple[int, Weights]) -> Weights:
-    """Return weights with other numbers for their columns."""
-    at, weights = part
-    return weights.renumbered(numbers).kept(f"merged-{at}", work)
-
-
 def position_factors(index: SubwordIndex, spelling: Spelling) -> npt.NDArray[np.float64]:
     """Return for each node how much more it weighs because it starts or ends with a mark."""
     if spelling.start_weight == spelling.end_weight == 1:
         return np.ones(len(index) + 1)
     first = index.parents()  # becomes the node of the first character, by pointer jumping
-    characters = slice(index.alphabet.size + 1)
-    first[characters] = np.arange(index.alphabet.size + 1)
+    first[: index.alphabet.size + 1] = np.arange(index.alphabet.size + 1)
     while not np.array_equal(first, further := first[first]):
         first = further
     last = index.code_points

@@ -3,38 +3,39 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+import math
+import re
+from collections.abc import Mapping
 from dataclasses import asdict
+from numbers import Real
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from pbos import __version__
-from pbos.errors import InputError, warn
-from pbos.files.model_folder import new_folder
+from pbos.errors import InputError, warn, whole_number
+from pbos.files.model_folder import check_writable, plain, target_of
+from pbos.files.paths import absolute, is_remote, resolve_links, to_local_path
 from pbos.jobs.interrupts import interruptible
-from pbos.jobs.pools import pool_of
+from pbos.jobs.pools import check_scheduler, pool_of
 from pbos.jobs.progress import progress as progress_bar
-from pbos.jobs.threads import blocks, one_blas_thread
-from pbos.jobs.workspace import Workspace, workspace
+from pbos.jobs.threads import blocks, one_blas_thread, thread_count
+from pbos.jobs.workspace import Workspace, check_folder, workspace
 from pbos.kernels.solving import NO_NORM
 from pbos.model import Model
-from pbos.settings import Preset, Settings
+from pbos.settings import DTYPES, Preset, Settings, check_choice
 from pbos.tables.counts import WordCounts
 from pbos.tables.word_vectors import WordVectors
-from pbos.training.arguments import check_arguments
-from pbos.training.confidence import with_lengths
 from pbos.training.counting import make_index
-from pbos.training.fit import fit, most_important
+from pbos.training.fit import fit, most_important, with_lengths
 from pbos.training.plan import Plan
-from pbos.training.run import Run
 from pbos.training.solve import Solution
-from pbos.training.system import System, make_system
+from pbos.training.system import Run, System, make_system
 from pbos.words.arrays import FloatMatrix, cosines, held_out_rows, unit_rows
 from pbos.words.index import SubwordIndex
 from pbos.words.readonly import locked, owned, read_only
@@ -45,6 +46,7 @@ from pbos.words.vectors import SubwordVectors
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+LEAST_MEMORY = 512 << 20
 LARGEST = 1e15  # of the values of given vectors: sums of squares then fit a float32
 
 
@@ -106,28 +108,21 @@ def train(
     >>> print(model["higher"].round(1), model.embed("higher", exact=True))  # a mix; as given
     [0.8 0.6] [1. 1.]
     """
-    checked = check_arguments(
-        preset=preset,
-        limit=limit,
-        heldout=heldout,
-        dtype=dtype,
-        output=output,
-        memory=memory,
-        scheduler=scheduler,
-        parts=parts,
-        info=info,
-        threads=threads,
-        device=device,
-        seed=seed,
-        **settings,
-    )
-    seed, most, folder, used_device = checked.seed, checked.memory, checked.parts, find_device(device)
+    arguments = {**locals()}  # before there are other names
+    checked = check_arguments(**arguments.pop("settings"), **arguments)
+    seed, most, folder, used_device = checked.seed, checked.memory, checked.parts, None
+    if device is not None and not device.startswith("cpu"):
+        from pbos.training import gpu  # here, because importing PyTorch is slow
+
+        used_device = gpu.find_device(device)
     known = None if counts is None else WordCounts.of(counts)
-    given = read_vectors(vectors, limit, progress, checked.scratch)
+    given = read_vectors(vectors, limit, progress, None if most is None or folder is None else folder.parent)
     recipe = resolved(checked.recipe, given.words)
-    words, rows = unique_words(given, recipe.normalization)
-    table = count_table(known, words, recipe.normalization)
-    hidden = rows_to_hide(len(words), heldout, seed)
+    words, rows, table = unique_words(given, known, recipe.normalization)
+    n_hidden = round(heldout * len(words))
+    if n_hidden == len(words):
+        raise InputError(f"holding out {heldout} of {n_hidden} words would leave none to train on")
+    hidden = held_out_rows(len(words), n_hidden, seed)
     kept = np.setdiff1d(np.arange(len(words)), hidden)
     training_words = [words[at] for at in kept.tolist()]
     if keep_targets is None:
@@ -137,13 +132,18 @@ def train(
         folder = None  # as everything fits in memory
 
     def describe() -> dict[str, Any]:
+        examples = hashlib.blake2b(json.dumps([words, table.words]).encode())
+        arrays: list[npt.NDArray[Any]] = [table.counts, rows, hidden]
+        for array in arrays + [given.vectors[block] for block in blocks(len(given))]:
+            examples.update(f"{array.shape}".encode())
+            examples.update(np.ascontiguousarray(array).data)
         job = {"version": __version__, "preset": asdict(recipe), "seed": seed, "device": str(used_device)}
-        return {**job, "examples": digest(words, table, [rows, hidden], given)}
+        return {**job, "examples": examples.hexdigest()}
 
     with pool_of(scheduler, threads, plan and plan.for_slices) as pool, workspace(folder, describe) as work:
         run = Run(recipe, seed, threads, used_device, progress, pool, work)
         codes, n_times = work.keep_all("codes", encode(training_words, recipe)), table.of_words(training_words)
-        targets = gather(given.vectors, rows[kept], work)
+        targets = gather(given.vectors, rows[kept], work, "targets", by_column=True)
         with progress_bar("counting subwords", None, progress):
             counted = work.step("counted", lambda: make_index(table, training_words, codes, run).tensors())
             index = SubwordIndex.of_tensors(counted)
@@ -154,34 +154,119 @@ def train(
                 system = make_system(index, training_words, codes, targets, n_times, run)
         with one_blas_thread():
             solution = fit(system, run)
-        making: AbstractContextManager[Model]
-        if output is not None and folder is not None:
-            making = write_model(output, system, solution, keep_targets, dtype, run)
-        else:
-            making = nullcontext(make_model(system, solution, keep_targets, dtype, recipe))
-        with making as model:
-            report = {"seed": seed, **solution.report}
-            if hidden.size:
-                hidden_words = [words[at] for at in hidden.tolist()]
-                report |= heldout_report(model, hidden_words, given.vectors[rows[hidden]], table, threads)
-            model.info = read_only({"preset": preset, **asdict(recipe), "training": report, **(info or {})})
-    if output is not None and folder is not None:
-        return Model.load(output)
+        model = make_model(system, solution, keep_targets, dtype, run)
+        report = {"seed": seed, **solution.report}
+        if hidden.size:
+            hidden_words = [words[at] for at in hidden.tolist()]
+            report |= heldout_report(model, hidden_words, given.vectors[rows[hidden]], table, threads)
+        model.info = read_only({"preset": preset, **asdict(recipe), "training": report, **(info or {})})
+        if output is not None:
+            model.save(output)
+    return model if output is None or folder is None else Model.load(output)
+
+
+# -- arguments, checked before any work is done ------------------------------------------------------------------------
+
+
+class Checked(NamedTuple):
+    """The arguments of `train` that are not used as they are given."""
+
+    recipe: Preset
+    seed: int
+    memory: int | None  # in bytes
+    parts: Path | None  # the folder for large arrays, which may be needed
+
+
+def check_arguments(
+    *,
+    vectors: Any = None,
+    counts: Any = None,
+    preset: str = "default",
+    limit: int | None = None,
+    heldout: float = 0.0,
+    keep_targets: bool | None = None,
+    dtype: str = "float32",
+    output: str | PathLike[str] | None = None,
+    memory: int | str | None = None,
+    scheduler: Any = None,
+    parts: str | PathLike[str] | None = None,
+    info: Mapping[str, Any] | None = None,
+    threads: int | None = None,
+    device: str | None = None,
+    seed: int = 0,
+    progress: bool | None = None,
+    **settings: Any,
+) -> Checked:
+    """Raise an error about an argument of `train` that cannot be used."""
+    recipe = Preset.named(preset, settings, others=inspect.signature(check_arguments).parameters)
+    if limit is not None:
+        whole_number("limit", limit, 1)
+    if isinstance(heldout, bool) or not (isinstance(heldout, Real) and 0 <= heldout < 1):
+        raise InputError(f"heldout must be at least 0 and below 1, got {heldout}")
+    check_choice("dtype", dtype, DTYPES)
+    check_info(info)
+    if device is not None and not re.fullmatch(r"(cpu|cuda|mps|xpu)(:\d+)?", str(device)):
+        raise InputError(f'unknown device {device!r}; choose cpu, cuda, mps or xpu, or one of several, as in "cuda:1"')
+    if device not in (None, "cpu") and recipe.solver == "sgd":
+        raise InputError(f'device {device!r} needs solver="ridge": SGD takes one word after the other')
+    check_scheduler(scheduler)
+    thread_count(threads)
+    has_parts = memory is not None or scheduler is not None
+    for name, value in {"parts": parts, "scheduler": scheduler, "memory": memory}.items():
+        if value is not None and output is None:
+            raise InputError(f"{name} needs the folder of the model; pass output")
+    if parts is not None and not has_parts:
+        raise InputError("parts is a folder for what memory or scheduler needs; pass one of them, or leave it out")
+    most = None if memory is None else memory_size(memory)
     if output is not None:
-        model.save(output)
-    return model
+        check_writable(output)
+    folder = folder_for_parts(output, parts) if output is not None and has_parts else None
+    return Checked(recipe, whole_number("seed", seed, 0), most, folder)
+
+
+def folder_for_parts(output: str | PathLike[str], parts: str | PathLike[str] | None) -> Path:
+    """Return the folder for the large arrays of a job: by default next to the output, or here if that is remote."""
+    target = str(output).rstrip("/")
+    if parts is None:
+        parts = f"{target.rpartition('/')[2] if is_remote(target) else target}.parts"
+    if is_remote(parts):
+        raise InputError(f"parts must be a folder that can be mapped into memory, got {parts}")
+    folder = absolute(to_local_path(parts).expanduser())
+    if not folder.parent.is_dir():
+        raise InputError(f"cannot keep parts in {folder}: the folder {folder.parent} does not exist")
+    one, other = resolve_links(folder), Path(target_of(target))
+    if one.is_relative_to(other) or other.is_relative_to(one):
+        raise InputError(f"cannot keep parts in {folder}: it is removed at the end, and the model is {output}")
+    check_folder(folder)
+    return folder
+
+
+def check_info(info: Mapping[str, Any] | None, own: str = "training") -> None:
+    """Raise InputError if no model can be saved with this, or if it has the name of a report of pbos's own."""
+    try:
+        plain({**(info or {})})
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InputError(f"info must be a mapping of names to plain data, as in JSON: {error}") from None
+    if info and own in info:
+        raise InputError(f'info has the name "{own}", under which pbos puts its own report; choose another')
+
+
+def memory_size(memory: int | str) -> int:
+    """Return an amount of memory in bytes.
+
+    >>> memory_size("1.5G")
+    1610612736
+    """
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", str(memory).strip(), re.IGNORECASE)
+    size = float(match[1]) * 1024 ** " KMGT".index(match[2].upper() or " ") if match else 0.0
+    if not 0 < size < math.inf:
+        raise InputError(f"memory must be a number of bytes or such as '4G', got {memory!r}")
+    if size < LEAST_MEMORY:
+        raise InputError(f"memory must be at least {LEAST_MEMORY >> 20}M, got {memory!r}")
+    return int(size)
 
 
 # -- inputs ------------------------------------------------------------------------------------------------------------
-
-
-def find_device(device: str | None) -> Any:
-    """Return the PyTorch device to solve on; None for the CPU."""
-    if device is None or device.startswith("cpu"):
-        return None
-    from pbos.training import gpu  # here, because importing PyTorch is slow
-
-    return gpu.find_device(device)
 
 
 def read_vectors(vectors: Any, limit: int | None, progress: bool | None, scratch: Path | None = None) -> WordVectors:
@@ -191,6 +276,8 @@ def read_vectors(vectors: Any, limit: int | None, progress: bool | None, scratch
     else:
         given = WordVectors.of(vectors)
         given = given if limit is None else WordVectors(given.words[:limit], given.vectors[:limit])
+    if not given.words:
+        raise InputError("there are no words to train on; pass the vectors of at least one word")
     for block in blocks(len(given)):
         if (large := np.abs(given.vectors[block]).max(axis=1) > LARGEST).any():
             word = given.words[block.start + int(large.argmax())]
@@ -198,97 +285,57 @@ def read_vectors(vectors: Any, limit: int | None, progress: bool | None, scratch
     return given
 
 
-def unique_words(given: WordVectors, form: str) -> tuple[list[str], npt.NDArray[np.int64]]:
-    """Normalize the words; of words that become equal, keep the first. Returns them and their positions."""
-    if not given.words:
-        raise InputError("there are no words to train on; pass the vectors of at least one word")
+def unique_words(
+    given: WordVectors, known: WordCounts | None, form: str
+) -> tuple[list[str], npt.NDArray[np.int64], WordCounts]:
+    """Return the normalized words, the first of those that become equal; their positions; and the normalized counts."""
     words, rows = first_of_equal(given.words, form)
     if dropped := len(given.words) - len(words):
         what = f"an earlier one after {form} normalization and"
         warn(f"1 word equals {what} is dropped" if dropped == 1 else f"{dropped} words equal {what} are dropped")
-    return words, rows
-
-
-def count_table(known: WordCounts | None, words: list[str], form: str) -> WordCounts:
-    """Return normalized counts, or 1/rank if there are none; warn if counts and vectors hardly share any words."""
     if known is None:
-        return WordCounts.from_ranks(words)
+        return words, rows, WordCounts.from_ranks(words)
     table = known.normalized(form)
     shared = len(set(table.words).intersection(words))
     if shared < 0.1 * len(words):
         warn(f"only {shared} of {len(words)} words with a vector have a count; are both in the same language and case?")
-    return table
+    return words, rows, table
 
 
-def rows_to_hide(n_words: int, share: float, seed: int) -> npt.NDArray[np.int64]:
-    """Return the positions of the words to hold out, in ascending order."""
-    size = round(share * n_words)
-    if size == n_words:
-        raise InputError(f"holding out {share} of {n_words} words would leave none to train on")
-    return held_out_rows(n_words, size, seed)
-
-
-def gather(vectors: FloatMatrix, rows: npt.NDArray[np.int64], work: Workspace) -> FloatMatrix:
-    """Return the vectors of the training words; in a file, dimension by dimension."""
+def gather(
+    vectors: FloatMatrix, rows: npt.NDArray[np.int64], work: Workspace, name: str, *, by_column: bool = False
+) -> FloatMatrix:
+    """Return some of the vectors; in a file, row by row or dimension by dimension."""
     if work.folder is None:
         return vectors if rows.size == len(vectors) else locked(vectors[rows])
-    out = work.empty("targets", (rows.size, vectors.shape[1]), np.float32, by_column=True)
+    out = work.empty(name, (rows.size, vectors.shape[1]), np.float32, by_column=by_column)
     for block in blocks(rows.size):
         out[block] = vectors[rows[block]]
     return out
 
 
-def digest(words: list[str], table: WordCounts, arrays: list[npt.NDArray[Any]], given: WordVectors) -> str:
-    """Return a hash that tells what a job is trained on from what others are."""
-    found = hashlib.blake2b(json.dumps([words, table.words]).encode())
-    for array in (table.counts, *arrays, *(given.vectors[block] for block in blocks(len(given)))):
-        found.update(f"{array.shape}".encode())
-        found.update(np.ascontiguousarray(array).data)
-    return found.hexdigest()
-
-
 # -- the model ---------------------------------------------------------------------------------------------------------
 
 
-def make_model(system: System, solution: Solution, keep_targets: bool, dtype: str, recipe: Preset) -> Model:
-    """Return the model, in memory."""
-    vectors, lengths = stored(solution.vectors, dtype, recipe)
-    confidence = None if solution.confidence is None else with_lengths(solution.confidence, lengths)
-    targets = owned(np.ascontiguousarray(system.targets)) if keep_targets else None
+def make_model(system: System, solution: Solution, keep_targets: bool, dtype: str, run: Run) -> Model:
+    """Return the model; with a workspace, its vectors are in files there."""
+    recipe, work, confidence, targets = run.preset, run.work, solution.confidence, None
+    if work.folder is None:
+        vectors, lengths = stored(solution.vectors, dtype, recipe)
+        if keep_targets:
+            targets = owned(np.ascontiguousarray(system.targets))
+    else:
+        values = work.empty("stored", solution.vectors.shape, np.dtype(dtype))
+        known, lengths = np.empty(len(values), np.float32), np.empty(len(values), np.float32)
+        for rows in blocks(len(values)):
+            part, lengths[rows] = stored(solution.vectors[rows], dtype, recipe)
+            values[rows], known[rows] = part.values, part.lengths
+        vectors = SubwordVectors(values, known) if dtype == "int8" else SubwordVectors(values, norms=known)
+        if keep_targets:
+            targets = locked(gather(system.targets, np.arange(len(system.targets)), work, "kept-targets"))
+    if confidence is not None:
+        confidence = with_lengths(confidence, lengths)
     return Model(system.index, recipe.spelling, vectors, pack_strings(system.words), targets, None, confidence)
-
-
-@contextmanager
-def write_model(
-    output: str | PathLike[str], system: System, solution: Solution, keep_targets: bool, dtype: str, run: Run
-) -> Iterator[Model]:
-    """Write the model to a folder, some of its vectors at a time; yield it to be given its `info`."""
-    (n_rows, dims), kind, confidence = solution.vectors.shape, np.dtype(dtype), solution.confidence
-    small = dict(zip(("words.bytes", "words.offsets"), pack_strings(system.words), strict=True))
-    small |= system.index.tensors() | ({} if confidence is None else confidence.tensors())
-    shapes = {name: (array.dtype, array.shape) for name, array in small.items()}
-    shapes["subword_vectors"] = kind, (n_rows, dims)
-    shapes["subword_scales" if kind == np.int8 else "subword_norms"] = np.dtype(np.float32), (n_rows,)
-    if keep_targets:
-        shapes["target_vectors"] = np.dtype(np.float32), system.targets.shape
-    with new_folder(output, shapes) as (tensors, describe), progress_bar("saving", n_rows, run.progress) as advance:
-        lengths = np.empty(n_rows, np.float32)
-        for rows in blocks(n_rows):
-            part, lengths[rows] = stored(solution.vectors[rows], dtype, run.preset)
-            tensors["subword_vectors"][rows] = part.values
-            for name, array in (("subword_scales", part.scales), ("subword_norms", part.norms)):
-                if array is not None:
-                    tensors[name][rows] = array
-            advance(rows.stop - rows.start)
-        if confidence is not None:
-            small |= with_lengths(confidence, lengths).tensors()
-        for name, array in small.items():
-            tensors[name][...] = array
-        for rows in blocks(len(system.targets)) if keep_targets else ():
-            tensors["target_vectors"][rows] = system.targets[rows]
-        model = Model.of_tensors(tensors, run.preset.spelling, {})
-        yield model
-        describe(model.config(), model.card())
 
 
 def stored(vectors: FloatMatrix, dtype: str, recipe: Preset) -> tuple[SubwordVectors, npt.NDArray[np.float32]]:
@@ -302,8 +349,7 @@ def heldout_report(
     model: Model, words: list[str], vectors: FloatMatrix, table: WordCounts, threads: int | None
 ) -> dict[str, Any]:
     """Return the mean cosine of the words held out: of all, the most frequent and the rarest."""
-    found = cosines(model.embed(words, threads=threads), vectors)
-    third = max(len(words) // 3, 1)
+    found, third = cosines(model.embed(words, threads=threads), vectors), max(len(words) // 3, 1)
     by_count = np.argsort(-table.of_words(words), kind="stable")
     parts = {"": by_count, "_frequent": by_count[:third], "_rare": by_count[-third:]}
     means = {f"heldout_cosine{name}": round(float(found[rows].mean()), 4) for name, rows in parts.items()}

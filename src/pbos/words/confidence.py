@@ -25,7 +25,7 @@ class Confidence:
     vector and its distance from the mean; the number of subwords; the length of the word.
     """
 
-    evidence: npt.NDArray[np.float16]  # (n_vectors, 8), for each subword vector; see `pbos.training.confidence`
+    evidence: npt.NDArray[np.float16]  # (n_vectors, 8), for each subword vector; see `pbos.training.fit`
     mean: npt.NDArray[np.float32]  # (dims,), the mean of the given vectors
     scale: npt.NDArray[np.float32]  # (1,), their typical length
     center: npt.NDArray[np.float32]  # (12,), the mean of each feature
