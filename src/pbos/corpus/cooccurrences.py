@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from pbos.corpus.words import words_of
+from pbos.corpus.sources import words_of
 from pbos.errors import FormatError, InputError
 from pbos.files.atomic import save_array, write_whole_folder
 from pbos.files.paths import PathLike, damage_in, resolve_links, to_local_path
@@ -43,7 +43,7 @@ class Counting:
     """What decides how text is counted; only counts with the same settings can be added up.
 
     Attributes:
-        cut: How words are found, one of `pbos.corpus.words.CUTS`.
+        cut: How words are found: "words", "spaces" or "tokens", see `pbos.corpus.sources.Source`.
         lowercase: Whether text is changed to lower case.
         window: How many words apart two words may be; 0 to count words only, without contexts.
         thin: Words more frequent than this share of a text are subsampled: an occurrence is kept with probability

@@ -112,7 +112,8 @@ def count_shards(
         done = {number for run in runs for number in range(run.first, run.last + 1)}
         left = [job for job in jobs if job.number not in done]
         size = sum(piece.stop - piece.start for job in left for piece in job.shard)
-        count, memory = partial(count_shard, folder=folder, counting=counting), BLOCK_MEMORY * max(8, counting.window) // 8
+        memory = BLOCK_MEMORY * max(8, counting.window) // 8
+        count = partial(count_shard, folder=folder, counting=counting)
         with progress_bar("counting", size, progress) as advance:
             for some in blocks(len(left), FAN_IN * pool.size):
                 counted = pool.map("count-text", count, left[some], lambda one: advance(one[0]), memory)

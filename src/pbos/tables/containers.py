@@ -58,11 +58,6 @@ def read_member(path: PathLike, archive: zipfile.ZipFile, name: str) -> npt.NDAr
     return np.frombuffer(content, dtype, offset=stream.tell()).reshape(shape, order="F" if fortran_order else "C")
 
 
-def write_npz(stream: BinaryIO, words: list[str], matrix: FloatMatrix) -> None:
-    """Write an archive."""
-    np.savez(stream, words=np.array(words, dtype=np.str_), vectors=matrix)
-
-
 def read_safetensors(path: PathLike, stream: BinaryIO) -> tuple[list[str], npt.NDArray[Any]]:
     """Read the tensors `vectors` (float) and `words` (UTF-8, one word per line)."""
     from safetensors.numpy import load

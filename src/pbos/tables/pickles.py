@@ -22,7 +22,6 @@ import numpy.typing as npt
 from pbos.errors import FormatError
 from pbos.files.paths import PathLike, damage_in, on_disk, open_bytes
 from pbos.tables.containers import read_member
-from pbos.tables.rows import checked
 from pbos.words.arrays import FloatMatrix
 
 WORDS = ("index_to_key", "index2word", "index2entity")  # the names in gensim 4, and before
@@ -49,7 +48,10 @@ def read_gensim(path: PathLike, stream: BinaryIO) -> tuple[list[str], npt.NDArra
         if key not in side_files:
             return words, as_array(saved[key])
         try:
-            return words, read_side_file(f"{name}.{key}", compressed=os.fspath(path).endswith((".gz", ".bz2")))
+            if not os.fspath(path).endswith((".gz", ".bz2")):
+                return words, np.lib.format.open_memmap(on_disk(f"{name}.{key}.npy"), mode="r")
+            with zipfile.ZipFile(on_disk(f"{name}.{key}.npz")) as archive:
+                return words, read_member(f"{name}.{key}.npz", archive, "val")
         except FileNotFoundError as error:
             raise FormatError(f"{path}: its vectors are in {error.filename}, which is missing; copy it too") from None
 
@@ -58,14 +60,6 @@ def attributes(thing: Any) -> dict[str, Any]:
     """Return the attributes of a pickled object."""
     state = getattr(thing, "state", None)
     return state if isinstance(state, dict) else {}
-
-
-def read_side_file(name: str, compressed: bool) -> Any:
-    """Read an array from a file of its own, mapped into memory if possible."""
-    if not compressed:
-        return np.lib.format.open_memmap(on_disk(f"{name}.npy"), mode="r")
-    with zipfile.ZipFile(on_disk(f"{name}.npz")) as archive:
-        return read_member(f"{name}.npz", archive, "val")
 
 
 def write_gensim(stream: BinaryIO, words: list[str], matrix: FloatMatrix) -> None:
@@ -77,15 +71,15 @@ def write_gensim(stream: BinaryIO, words: list[str], matrix: FloatMatrix) -> Non
     keyed.save(stream)
 
 
-def read_polyglot(path: Path) -> tuple[list[str], FloatMatrix]:
+def read_polyglot(path: Path) -> tuple[list[str], npt.NDArray[Any]]:
     """Read a file of Polyglot, a pickled pair of words and matrix; marks such as <UNK> are left out."""
     with open_bytes(path) as stream:
         content = read_pickle(path, stream)
     with damage_in(path, "not a file of Polyglot vectors"):
         listed, matrix = content
-        words, vectors = checked(list(map(as_utf8, listed)), as_array(matrix), str(path), from_file=True)
-    kept = [row for row, word in enumerate(words) if word not in POLYGLOT_MARKS]
-    return [words[row] for row in kept], vectors[kept]
+        words = list(map(as_utf8, listed))
+        kept = [row for row, word in enumerate(words) if word not in POLYGLOT_MARKS]
+        return [words[row] for row in kept], as_array(matrix)[kept]
 
 
 def as_utf8(word: Any) -> str:
