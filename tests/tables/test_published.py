@@ -196,8 +196,13 @@ def test_a_file_that_has_changed_is_downloaded_from_its_start(web, monkeypatch):
         ({"ETag": 'W/"1"'}, {}, False),
         ({"ETag": 'W/"1"', "Last-Modified": OLD, "Date": NEW}, {}, False),
         (NONE, {}, False),
-        (CHANGED, {}, True),
-        (CHANGED, {}, False),
+        (CHANGED, {"Last-Modified": NEW}, True),
+        (CHANGED, {"Last-Modified": NEW}, False),
+        (CHANGED, {"Last-Modified": None}, False),
+        ({**CHANGED, "Last-Modified": NEW}, {}, False),  # it may change once more in this second
+        ({**CHANGED, "Last-Modified": "soon"}, {}, False),
+        ({**CHANGED, "Date": None}, {}, False),
+        ({**CHANGED, "Date": "Mon, 02 Nov 2026 10:00:01 -0000"}, {}, False),
     ],
 )
 @pytest.mark.parametrize("change", ["same size", "longer", "shorter"])

@@ -77,9 +77,11 @@ def read_polyglot(path: Path) -> tuple[list[str], npt.NDArray[Any]]:
         content = read_pickle(path, stream)
     with damage_in(path, "not a file of Polyglot vectors"):
         listed, matrix = content
-        words = list(map(as_utf8, listed))
+        words, vectors = list(map(as_utf8, listed)), as_array(matrix)
+        if len(words) != len(vectors):
+            raise FormatError(f"{path}: {len(words)} words but {len(vectors)} vectors; each word needs one")
         kept = [row for row, word in enumerate(words) if word not in POLYGLOT_MARKS]
-        return [words[row] for row in kept], as_array(matrix)[kept]
+        return [words[row] for row in kept], vectors[kept]
 
 
 def as_utf8(word: Any) -> str:

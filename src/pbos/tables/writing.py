@@ -58,7 +58,8 @@ def write_batches(path: PathLike, format: str, batches: Iterable[Batch], dims: i
         else:
             if format.startswith("word2vec"):
                 stream.write(f"{count} {dims}\n".encode())
-            stream.writelines(rows(format, batches))
+            for row in rows(format, batches):
+                stream.write(row)
 
 
 def without_bad_words(format: str, batches: Iterable[Batch]) -> Iterator[Batch]:
