@@ -177,9 +177,9 @@ def digest_of(block: bytes) -> str:
 def count_shard(job: Job, folder: Path, counting: Counting) -> tuple[int, int]:
     """Count a shard of text into a run; return its size, and how many of its characters cannot be read."""
     block = text_of(job.shard)
-    if digest_of(block) != job.digest:
-        raise InputError(f"{job.shard[0].path} was changed while it was counted; count it again")
     counted, n_unknown = count_block(block, counting)
+    if counted.blocks != [job.digest]:
+        raise InputError(f"{job.shard[0].path} was changed while it was counted; count it again")
     counted.save(folder / Run(job.number, job.number).name)
     return len(block), n_unknown
 

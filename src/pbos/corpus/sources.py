@@ -36,7 +36,7 @@ from pbos.files.paths import (
 from pbos.jobs.pools import Pool
 from pbos.jobs.threads import blocks
 from pbos.kernels.text import ALONE, BETWEEN, INNER, LINE_END, WORD, find_words
-from pbos.tables.text import are_vectors
+from pbos.tables.text import count_numbers, sample_rows
 from pbos.words.text import is_missing, normalize
 
 Item = TypeVar("Item")
@@ -49,6 +49,7 @@ BLOCK = 16 << 20  # bytes of a shard; a fixed size, because subsampling depends 
 NEAR = 1 << 16  # bytes before a cut that are searched for an end of line
 CHUNK = 1 << 20
 NOT_IN_TOKENS = f"[{BETWEEN_TOKENS}\t]"  # a tab would break files of counts
+MANY = 10  # numbers in a line, which no text has after each first word
 MOST_PARTS = 10_000  # into which the files are divided to be cut
 
 
@@ -166,7 +167,8 @@ def chunks_of_file(path: str, column: str | None) -> Iterator[bytes]:
 def check_start(path: str, head: bytes) -> None:
     """Raise FormatError if a file does not start as a text does."""
     check_text(path, head)
-    if are_vectors(head):
+    rows = sample_rows(head, 0)
+    if rows and 2 * sum(count_numbers(row) == len(row) - 1 >= MANY for row in rows) >= len(rows):
         raise FormatError(f"{path}: these are word vectors, not text; pbos train makes a model of them")
 
 
@@ -246,12 +248,10 @@ def source_of_files(paths: Iterable[str | os.PathLike[str]], column: str | None,
     found = files_of(paths)
     if column is not None and not all(map(is_table, found)):
         raise InputError("a column is for tables; all files have to end in .parquet, .arrow, .feather, .csv or .tsv")
-    texts: list[str | Iterable[bytes]] = [
-        everywhere(name)
-        if is_remote(name) or (name != "-" and Path(name).is_file())
-        else chunks_of_file(name, column)  # stdin or a pipe
-        for name in found
-    ]
+    texts: list[str | Iterable[bytes]] = []
+    for name in found:
+        is_file = is_remote(name) or (name != "-" and Path(name).is_file())  # and not stdin or a pipe
+        texts.append(everywhere(name) if is_file else chunks_of_file(name, column))
     return Source(texts, column, cut)
 
 

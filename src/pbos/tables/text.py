@@ -22,7 +22,6 @@ from pbos.words.arrays import FloatMatrix
 
 BLOCK = 1 << 21  # bytes read at a time: more than the sample needs, and few enough to stay in the cache
 SAMPLE = 100  # lines inspected to detect the format
-MANY = 10  # numbers in a line, which no text has after each first word
 LONGEST = 64  # bytes of a number in a text, with the space before it
 
 LINE_END = re.compile(rb"\r\n?|\n")
@@ -213,12 +212,6 @@ def sample_rows(head: bytes, start: int) -> list[list[bytes]]:
     if len(lines) > SAMPLE or (len(head) >= BLOCK and len(lines) > 1):
         lines.pop()  # the rest, or what the end of the block may have cut
     return [TOKEN.findall(line.rstrip(WHITE)) for line in lines if line.strip(b" \t")]
-
-
-def are_vectors(head: bytes) -> bool:
-    """Return whether most of the first lines are a word and many numbers."""
-    rows = sample_rows(head, 0)
-    return bool(rows) and 2 * sum(count_numbers(row) == len(row) - 1 >= MANY for row in rows) >= len(rows)
 
 
 def count_numbers(fields: list[bytes]) -> int:
