@@ -73,6 +73,7 @@ def count_text(
         temporary: Whether `target` is not kept, so that the counts of a short text can stay in memory.
         progress: Show a progress bar; None for "if stderr is a terminal".
     """
+    found: Cooccurrences | None
     unpacking = tempfile.TemporaryDirectory(dir=target.parent) if temporary else staging_path(folder_of_runs(target))
     with unpacking as unpacked:
         shards = source.shards(Path(unpacked), pool)

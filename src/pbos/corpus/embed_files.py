@@ -13,6 +13,8 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from pbos import __version__
 from pbos.corpus.sources import files_of, grouped, plain_size
 from pbos.errors import InputError
@@ -160,11 +162,8 @@ def saved(model: Model | str | PathLike[str] | None, folder: str) -> Iterator[st
 
 def digest_of(folder: Path) -> str:
     """Return a digest of the content of a model folder."""
-    digest = hashlib.sha256()
-    for name in (CONFIG, TENSORS):
-        with (folder / name).open("rb") as stream:
-            for chunk in iter(partial(stream.read, 1 << 20), b""):
-                digest.update(chunk)
+    digest = hashlib.sha256((folder / CONFIG).read_bytes())
+    digest.update(np.memmap(folder / TENSORS, np.uint8, "r"))
     return digest.hexdigest()
 
 

@@ -7,6 +7,7 @@ for a memo, and tuples in tuples overflow its stack. So this one is built on the
 
 from __future__ import annotations
 
+import io
 import os
 import pickle
 import re
@@ -20,10 +21,10 @@ import numpy as np
 import numpy.typing as npt
 
 from pbos.errors import FormatError
-from pbos.files.paths import PathLike, damage_in, on_disk, open_bytes
-from pbos.tables.containers import read_member
+from pbos.files.paths import PathLike, check_expansion, damage_in, on_disk, open_bytes
 from pbos.words.arrays import FloatMatrix
 
+READ_HEADER = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 WORDS = ("index_to_key", "index2word", "index2entity")  # the names in gensim 4, and before
 VECTORS = ("vectors", "syn0")
 POLYGLOT_MARKS = ("<UNK>", "<S>", "</S>", "<PAD>")
@@ -54,6 +55,18 @@ def read_gensim(path: PathLike, stream: BinaryIO) -> tuple[list[str], npt.NDArra
                 return words, read_member(f"{name}.{key}.npz", archive, "val")
         except FileNotFoundError as error:
             raise FormatError(f"{path}: its vectors are in {error.filename}, which is missing; copy it too") from None
+
+
+def read_member(path: PathLike, archive: zipfile.ZipFile, name: str) -> npt.NDArray[Any]:
+    """Read an array of an archive. Unlike NumPy, this takes no more memory than the archive has bytes for."""
+    info = archive.getinfo(f"{name}.npy")
+    check_expansion(path, info.compress_size, info.file_size)
+    content = archive.read(info)
+    stream = io.BytesIO(content)
+    shape, fortran_order, dtype = READ_HEADER[np.lib.format.read_magic(stream)](stream)
+    if dtype.hasobject:
+        raise FormatError(f"{path}: the archive contains pickled objects; save the words as np.array(words, dtype=str)")
+    return np.frombuffer(content, dtype, offset=stream.tell()).reshape(shape, order="F" if fortran_order else "C")
 
 
 def attributes(thing: Any) -> dict[str, Any]:

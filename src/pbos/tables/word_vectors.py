@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import re
+import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,26 +16,20 @@ import numpy as np
 import numpy.typing as npt
 
 from pbos.errors import FormatError, InputError, warn, whole_number
-from pbos.files.paths import PathLike, is_folder, open_bytes
+from pbos.files.paths import BOM, PathLike, damage_in, fetch, is_folder, is_remote, names_in, open_bytes, to_local_path
 from pbos.jobs.progress import progress as progress_bar
 from pbos.jobs.threads import blocks
 from pbos.settings import MAX_DIMS
 from pbos.tables import text
-from pbos.tables.containers import read_folder, read_npz, read_safetensors, write_folder
 from pbos.tables.formats import check_words, choose_format
-from pbos.tables.pickles import read_gensim
-from pbos.tables.writing import WRITERS, write_batches
+from pbos.tables.pickles import read_gensim, read_member
+from pbos.tables.writing import FOLDER, WRITERS, write_batches, write_folder
 from pbos.words.arrays import FloatMatrix, has_masked
 from pbos.words.readonly import ReadOnlyDict, ReadOnlyList, locked
 from pbos.words.text import as_words
 
 CHECKED_AT_ONCE = 1 << 16  # rows
 Unchecked = tuple[list[str], npt.NDArray[Any]]
-READERS: dict[bytes, Callable[[PathLike, BinaryIO], Unchecked]] = {  # by the first bytes
-    rb"(?s:....)\0\0\0\0\{": read_safetensors,  # the size of the header, in eight bytes, and JSON
-    rb"PK\x03\x04": read_npz,
-    rb"\x80": read_gensim,
-}
 UNREADABLE = {  # by the first bytes
     (793712314).to_bytes(4, "little"): "this is a fastText model (.bin); use the .vec file written next to it",
     b"\x89HDF\r\n\x1a\n": "this is an HDF5 file; save its words and vectors as .npz or word2vec",
@@ -180,6 +175,9 @@ class WordVectors:
         return f"WordVectors({len(self)} words, {self.dims} dims)"
 
 
+# Reading --------------------------------------------------------------------------------------------------------------
+
+
 def read_file(path: PathLike, limit: int | None, progress: bool | None, scratch: PathLike | None) -> Unchecked:
     """Read the words and vectors of a file, not checked yet; what it starts with says in which format it is."""
     with open_bytes(path) as stream:
@@ -210,6 +208,67 @@ def read_file(path: PathLike, limit: int | None, progress: bool | None, scratch:
 
             (text.read_binary if layout.binary else text.read_text)(rows, layout, blocks_of_file(), limit)
         return rows.words, rows.matrix[: len(rows)]
+
+
+def read_npz(path: PathLike, stream: BinaryIO) -> tuple[list[str], npt.NDArray[Any]]:
+    """Read an archive with the arrays `words` and `vectors`."""
+    with damage_in(path, "the archive is damaged"), zipfile.ZipFile(stream) as archive:
+        names = [name.removesuffix(".npy") for name in archive.namelist()]
+        if not {"words", "vectors"} <= set(names):
+            found = ", ".join(names[:5])
+            raise FormatError(f"{path}: expected the arrays `words` and `vectors` in the archive; it contains: {found}")
+        words, vectors = (read_member(path, archive, name) for name in ("words", "vectors"))
+    if words.dtype.kind != "U" or words.ndim != 1:
+        raise FormatError(
+            f"{path}: `words` has dtype {words.dtype} and shape {words.shape}; save it as np.array(words, dtype=str)"
+        )
+    return words.tolist(), vectors
+
+
+def read_safetensors(path: PathLike, stream: BinaryIO) -> tuple[list[str], npt.NDArray[Any]]:
+    """Read the tensors `vectors` (float) and `words` (UTF-8, one word per line)."""
+    from safetensors.numpy import load
+
+    with damage_in(path, "the tensors cannot be read"):
+        try:
+            tensors = load(stream.read())
+        except KeyError as error:  # such as BF16
+            raise FormatError(f"{path}: NumPy has no numbers of type {error}; save the tensors as F32 or F16") from None
+    check_no_model(path, tensors)
+    if not {"vectors", "words"} <= tensors.keys():
+        names = ", ".join([*tensors][:5])
+        raise FormatError(f"{path}: expected the tensors `vectors` and `words` in the file; it contains: {names}")
+    words = tensors["words"]
+    if words.dtype != np.uint8 or words.ndim != 1:
+        raise FormatError(
+            f"{path}: `words` has dtype {words.dtype} and shape {words.shape}; expected UTF-8 bytes, one word per line"
+        )
+    lines = words.tobytes().decode(errors="replace").split("\n")
+    return lines if words.size else [], tensors["vectors"]
+
+
+def read_folder(path: PathLike, limit: int | None) -> tuple[list[str], npt.NDArray[Any]]:
+    """Read a folder; a remote one is fetched. The vectors stay in their file, mapped into memory."""
+    check_no_model(path, names_in(path))
+    folder = fetch(path, *FOLDER) if is_remote(path) else to_local_path(path)
+    for name in FOLDER:
+        if not (folder / name).is_file():
+            raise FormatError(f"{folder}: {name} is missing; a folder of vectors contains {' and '.join(FOLDER)}")
+    with damage_in(folder / "vectors.npy", "not a NumPy array of numbers"):
+        vectors = np.lib.format.open_memmap(folder / "vectors.npy", mode="r")
+    lines = (folder / "words.txt").read_bytes().removeprefix(BOM).splitlines()
+    if vectors.ndim and len(lines) != len(vectors):
+        raise FormatError(f"{folder}: {len(lines)} words in words.txt, but {len(vectors)} rows in vectors.npy")
+    words = [line.decode(errors="replace") for line in lines[:limit]]
+    return words, vectors[:limit] if vectors.ndim else vectors
+
+
+def check_no_model(path: PathLike, names: Iterable[str]) -> None:
+    """Raise FormatError if the names in a folder or of tensors are those of a model."""
+    if {"model.safetensors", "index.labels"}.intersection(names):
+        raise FormatError(
+            f"{path} is a pbos model, not word vectors (see pbos info -m); pass the vectors that it was trained on"
+        )
 
 
 def checked(
@@ -277,3 +336,10 @@ def as_matrix(vectors: Any, source: str, error: type[FormatError] | type[InputEr
     if array.dtype.kind not in "fiu":
         raise error(f"{source}: the vectors need to be real numbers, got dtype {array.dtype}")
     return array
+
+
+READERS: dict[bytes, Callable[[PathLike, BinaryIO], Unchecked]] = {  # by the first bytes
+    rb"(?s:....)\0\0\0\0\{": read_safetensors,  # the size of the header, in eight bytes, and JSON
+    rb"PK\x03\x04": read_npz,
+    rb"\x80": read_gensim,
+}

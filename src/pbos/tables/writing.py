@@ -8,26 +8,22 @@ import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.lib.format import write_array_header_1_0 as write_npy_header
 
 from pbos.errors import InputError, warn
-from pbos.files.atomic import is_special_file, write_whole
-from pbos.files.paths import PathLike, is_remote, resolve_links, to_local_path
-from pbos.tables.containers import write_safetensors
+from pbos.files.atomic import is_special_file, save_array, write_whole, write_whole_folder
+from pbos.files.paths import PathLike, is_remote, names_in, resolve_links, to_local_path
 from pbos.tables.formats import bad_words
 from pbos.tables.pickles import write_gensim
 from pbos.words.arrays import FloatMatrix
 
+FOLDER = ("words.txt", "vectors.npy")  # the files in a folder of vectors
 Batch = tuple[Any, ...]
 """Words, their vectors, and perhaps their confidences."""
-WRITERS: dict[str, Callable[[BinaryIO, list[str], FloatMatrix], None]] = {  # of all vectors at once
-    "npz": lambda stream, words, matrix: np.savez(stream, words=np.array(words, np.str_), vectors=matrix),
-    "gensim": write_gensim,
-    "safetensors": write_safetensors,
-}
 DIGITS = "%.9g"  # they restore every float32 exactly
 
 
@@ -121,3 +117,39 @@ def write_npy(path: PathLike, stream: BinaryIO, batches: Iterable[Batch], dims: 
         count += len(vectors)
     stream.seek(0)
     write_npy_header(stream, header | {"shape": (count, dims)})
+
+
+def write_safetensors(stream: BinaryIO, words: list[str], matrix: FloatMatrix) -> None:
+    """Write a file without a copy of the vectors, which the library of safetensors would make."""
+    lines = "\n".join(words).encode()
+    size = matrix.nbytes
+    header = {
+        "vectors": {"dtype": "F32", "shape": matrix.shape, "data_offsets": [0, size]},
+        "words": {"dtype": "U8", "shape": [len(lines)], "data_offsets": [size, size + len(lines)]},
+    }
+    content = json.dumps(header).encode()
+    content += b" " * (-len(content) % 8)  # so that the vectors are aligned in memory
+    stream.write(len(content).to_bytes(8, "little") + content)
+    stream.write(matrix.astype("<f4", copy=False).data)
+    stream.write(lines)
+
+
+def write_folder(path: PathLike, words: list[str], matrix: FloatMatrix) -> None:
+    """Write a folder. It may replace a folder of vectors, but nothing else."""
+    target = path if is_remote(path) else resolve_links(path)
+    if isinstance(target, Path) and target.exists() and not target.is_dir():
+        raise InputError(f"{target}: this is a file, so no folder can be written here; choose another name")
+    if not names_in(target) <= set(FOLDER):
+        raise InputError(f"{target}: the folder contains other files than vectors; choose a new or empty one")
+    with write_whole_folder(target, last="words.txt") as fresh:
+        with (fresh / "words.txt").open("wb") as stream:
+            stream.writelines(f"{word}\n".encode() for word in words)
+        with (fresh / "vectors.npy").open("wb") as stream:
+            save_array(stream, matrix)
+
+
+WRITERS: dict[str, Callable[[BinaryIO, list[str], FloatMatrix], None]] = {  # of all vectors at once
+    "npz": lambda stream, words, matrix: np.savez(stream, words=np.array(words, np.str_), vectors=matrix),
+    "gensim": write_gensim,
+    "safetensors": write_safetensors,
+}
