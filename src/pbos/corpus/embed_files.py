@@ -163,7 +163,7 @@ def saved(model: Model | str | PathLike[str] | None, folder: str) -> Iterator[st
 def digest_of(folder: Path) -> str:
     """Return a digest of the content of a model folder."""
     digest = hashlib.sha256((folder / CONFIG).read_bytes())
-    digest.update(np.memmap(folder / TENSORS, np.uint8, "r"))
+    digest.update(np.memmap(folder / TENSORS, np.uint8, "r").data)
     return digest.hexdigest()
 
 
