@@ -20,7 +20,7 @@ from pbos.evaluation.datasets import Pair, read_pairs
 from pbos.files.atomic import write_whole_folder
 from pbos.files.paths import PathLike, open_bytes, read_lines, to_local_path, user_cache
 from pbos.settings import check_choice
-from pbos.tables.fetching import download, take_out
+from pbos.tables.published import download, take_out
 
 Sentence = list[tuple[str, str]]  # words and their tags
 

@@ -21,8 +21,7 @@ import numpy.typing as npt
 
 from pbos.errors import FormatError, InputError
 from pbos.files.atomic import write_whole_folder
-from pbos.tables.fetching import check_digest, download, take_out
-from pbos.tables.published import SOURCE, read_navec, save, say
+from pbos.tables.published import SOURCE, check_digest, download, read_navec, save, say, take_out
 from pbos.tables.word_vectors import WordVectors
 
 ZH_MARKUP = 15  # the most frequent rows of the Chinese table: "<doc", "url", "wikipedia", and one word

@@ -191,7 +191,7 @@ def count_some(text, folder, numbers=None):
     original = counting.count_shard
     with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(counting, "count_shard", count_shard)
-        patch.setattr(counting, "merge_folders", interrupted)
+        patch.setattr(counting, "merge_many", interrupted)
         count(text, folder)
     return folder / "target.parts"
 

@@ -312,7 +312,7 @@ def test_what_another_version_has_counted_is_not_mixed_in(call, text, tmp_path, 
     monkeypatch.setattr(sources, "BLOCK", 20_000)
     call = partial(call, text, cooccurrences=tmp_path / "pairs", threads=1)
     with monkeypatch.context() as patch, pytest.raises(ZeroDivisionError):
-        patch.setattr(counting, "merge_folders", lambda *_, **__: 1 / 0)
+        patch.setattr(counting, "merge", lambda *_, **__: 1 / 0)
         call()
     before = content_of(tmp_path / "pairs.parts" / "000000-000000")
     monkeypatch.setattr(counting, "__version__", "9.9")

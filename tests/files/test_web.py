@@ -21,7 +21,7 @@ from pyarrow import parquet
 import pbos
 from pbos.files import cache
 from pbos.files import paths as files
-from pbos.tables import fetching
+from pbos.tables import published
 
 
 @pytest.fixture
@@ -182,7 +182,7 @@ USES = {
     "write": lambda url: pbos.WordVectors(["a"], [[1.0]]).write(url),
     "save": lambda url: pbos.Segmenter.from_counts({"a": 1}).save(url),
     "embed": lambda url: pbos.embed_files(None, url, "out"),
-    "download": lambda url: fetching.download(url, Path()),
+    "download": lambda url: published.download(url, Path()),
 }
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import mmap
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property, partial, reduce
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from pbos.corpus.words import words_of
+from pbos.corpus.sources import words_of
 from pbos.errors import FormatError, InputError
 from pbos.files.atomic import save_array, write_whole_folder
 from pbos.files.paths import PathLike, damage_in, resolve_links, to_local_path
@@ -44,7 +43,7 @@ class Counting:
     """What decides how text is counted; only counts with the same settings can be added up.
 
     Attributes:
-        cut: How words are found, one of `pbos.corpus.words.CUTS`.
+        cut: How words are found: "words", "spaces" or "tokens", see `pbos.corpus.sources.Source`.
         lowercase: Whether text is changed to lower case.
         window: How many words apart two words may be; 0 to count words only, without contexts.
         thin: Words more frequent than this share of a text are subsampled: an occurrence is kept with probability
@@ -158,20 +157,18 @@ class Cooccurrences:
                 f"{folder} is not a folder of co-occurrences: it has no {Path(error.filename).name}; to read the texts "
                 "in a folder, pass a pattern such as 'texts/*.txt'"
             ) from None
-        if not loaded._is_consistent():
+        n_words, ends = len(loaded), read(indptr)
+        parts = (read(indices, entries) for entries in blocks(indices.size, ENTRIES))
+        if not (  # otherwise kernels would read beyond the arrays
+            bytes(coded[-1:]) in (b"", b"\n")
+            and np.count_nonzero(read(coded) == END) == n_words == ends.size - 1
+            and 0 == ends[0] <= ends[-1] == indices.size == data.size
+            and (ends[1:] >= ends[:-1]).all()
+            and read(counts).min(initial=0) >= 0
+            and all(part.min() >= 0 and part.max() < 3 * n_words for part in parts)
+        ):
             raise FormatError(f"{folder}: its files do not belong together; count again")
         return loaded
-
-    def _is_consistent(self) -> bool:
-        """Return whether the arrays fit together, so that no kernel reads beyond them."""
-        n_ends = bytes(self.lines[-1:]) in (b"", b"\n") and np.count_nonzero(read(self.lines) == END)
-        indptr = read(self.indptr)
-        if not (n_ends == len(self) == indptr.size - 1 and indptr[-1] == self.indices.size == self.data.size):
-            return False
-        if indptr[0] or (indptr[1:] < indptr[:-1]).any() or read(self.counts).min(initial=0) < 0:
-            return False
-        parts = (read(self.indices, entries) for entries in blocks(self.indices.size, ENTRIES))
-        return all(part.min() >= 0 and part.max() < 3 * len(self) for part in parts)
 
 
 def read(array: npt.NDArray[Any], part: slice = slice(None)) -> npt.NDArray[Any]:
@@ -206,9 +203,10 @@ def merge(parts: list[Cooccurrences], path: PathLike, threads: int | None = None
             streams = {"indices": indices, "data": data}
             for name, stream in streams.items():  # the header has a fixed size; it gets the length at the end
                 write_header(stream, ARRAYS[name], 0)
-            ranges, at_once = list(row_ranges(np.cumsum(most_entries))), thread_count(threads)
+            ranges = row_ranges(np.cumsum(most_entries))
+            at_once = min(thread_count(threads), thread_count(None))  # a worker may have fewer cores
             for some in blocks(len(ranges), at_once):
-                sums = in_threads(partial(add_rows, parts, numbers, n_words), ranges[some], threads)
+                sums = in_threads(partial(add_rows, parts, numbers, n_words), ranges[some], at_once)
                 for rows, (ends, columns, values) in zip(ranges[some], sums, strict=True):
                     indptr[rows.start + 1 : rows.stop + 1] = indptr[rows.start] + ends[1:]
                     indices.write(columns.data)
@@ -239,11 +237,11 @@ def add_rows(parts: list[Cooccurrences], numbers: list[npt.NDArray[np.int32]], n
     return sums[0]
 
 
-def row_ranges(indptr: npt.NDArray[np.int64]) -> Iterator[slice]:
-    """Yield ranges of the rows of a CSR matrix, with about `ENTRIES` entries each."""
+def row_ranges(indptr: npt.NDArray[np.int64]) -> list[slice]:
+    """Return ranges of the rows of a CSR matrix, with about `ENTRIES` entries each."""
     ends = np.searchsorted(indptr, np.arange(ENTRIES, int(indptr[-1]) + ENTRIES, ENTRIES), "left")
     bounds = np.unique(np.concatenate([[0], ends, [indptr.size - 1]]).clip(0, indptr.size - 1))
-    return (slice(int(first), int(last)) for first, last in itertools.pairwise(bounds))
+    return [slice(first, last) for first, last in itertools.pairwise(bounds.tolist())]
 
 
 def write_header(stream: BinaryIO, dtype: Any, size: int) -> None:

@@ -13,6 +13,8 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from pbos import __version__
 from pbos.corpus.sources import files_of, grouped, plain_size
 from pbos.errors import InputError
@@ -122,7 +124,12 @@ def embed_files(
             parts = list(enumerate(itertools.chain.from_iterable(found)))
             there = names_in(folder)
             left = [(number, part) for number, part in parts if name_of(number) not in there]
-            begin(folder, job, is_complete=not left)
+            if not is_remote(folder):
+                Path(folder).mkdir(exist_ok=True)
+            if left:  # readers must not take it for complete
+                remove_file(f"{folder}/{SUCCESS}")
+            with write_whole(f"{folder}/{JOB}") as stream:
+                stream.write(json.dumps(job, indent=1).encode() + b"\n")
             if scheduler is None:
                 embedder = replace(embedder, threads=max(1, pool.size // max(1, len(left))))
             with progress_bar("embedding", len(parts), progress) as advance:
@@ -155,11 +162,8 @@ def saved(model: Model | str | PathLike[str] | None, folder: str) -> Iterator[st
 
 def digest_of(folder: Path) -> str:
     """Return a digest of the content of a model folder."""
-    digest = hashlib.sha256()
-    for name in (CONFIG, TENSORS):
-        with (folder / name).open("rb") as stream:
-            for chunk in iter(partial(stream.read, 1 << 20), b""):
-                digest.update(chunk)
+    digest = hashlib.sha256((folder / CONFIG).read_bytes())
+    digest.update(np.memmap(folder / TENSORS, np.uint8, "r").data)
     return digest.hexdigest()
 
 
@@ -184,16 +188,6 @@ def check_folder(folder: str, job: dict[str, Any]) -> None:
                 f"{folder} has vectors of another job (not the same {', '.join(others)}); "
                 "choose another folder, or delete this one"
             )
-
-
-def begin(folder: str, job: dict[str, Any], is_complete: bool) -> None:
-    """Make the folder of a job; as long as a part is missing, readers must not take it for complete."""
-    if not is_remote(folder):
-        Path(folder).mkdir(exist_ok=True)
-    if not is_complete:
-        remove_file(f"{folder}/{SUCCESS}")
-    with write_whole(f"{folder}/{JOB}") as stream:
-        stream.write(json.dumps(job, indent=1).encode() + b"\n")
 
 
 def finish(folder: str) -> None:

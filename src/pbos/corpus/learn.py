@@ -84,7 +84,7 @@ def count(
         kept = f"{Path(output).name if is_remote(output) else os.fspath(output)}.words"
     check_kept("cooccurrences=FOLDER", cooccurrences, add=add)
     check_kept("output=FILE", kept, resume=resume, scheduler=scheduler not in (None, "local"))
-    if output is not None and is_local_folder(output):
+    if output is not None and not is_remote(output) and to_local_path(output).is_dir():
         raise InputError(f"{output} is a folder, not a file to write counts to")
     check_name(output or "")
     check_outputs([output], kept)
@@ -187,7 +187,7 @@ def learn(
         choose_format(vectors)
     check_name(counts or "")
     check_outputs([vectors, counts], cooccurrences, of_training=(output, checked.parts))
-    if isinstance(text, (str, PathLike)) and is_local_folder(text):
+    if isinstance(text, (str, PathLike)) and not is_remote(text) and to_local_path(text).is_dir():
         text = Cooccurrences.load(text)
     with ExitStack() as stack:
         if isinstance(text, Cooccurrences):
@@ -265,11 +265,6 @@ def check_outputs(
     for (one, place), (other, outer) in itertools.permutations(given, 2):
         if outer in (place, *place.parents):
             raise InputError(f"{one} and {other} cannot both be written; choose places that are not in each other")
-
-
-def is_local_folder(path: PathLike[str] | str) -> bool:
-    """Return whether a path is that of a folder on this machine."""
-    return not is_remote(path) and to_local_path(path).is_dir()
 
 
 def check_counting(window: int, threads: int | None, scheduler: Any) -> None:

@@ -1,4 +1,4 @@
-"""Where text comes from: files, columns of tables, sentences, tokens; all of it in shards, which workers read."""
+"""Where text comes from: files, columns of tables, sentences, tokens; all in shards, which workers cut into words."""
 
 from __future__ import annotations
 
@@ -7,21 +7,24 @@ import itertools
 import os
 import re
 import sys
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import nullcontext
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from pbos.corpus.words import BETWEEN_TOKENS
+import numpy as np
+import numpy.typing as npt
+
 from pbos.errors import FormatError, InputError
 from pbos.files.atomic import write_whole
 from pbos.files.paths import (
     BOM,
     FIRST,
-    absolute,
     check_text,
     compression,
+    everywhere,
     exists,
     is_remote,
     is_table,
@@ -33,14 +36,21 @@ from pbos.files.paths import (
 from pbos.files.remote import store_of
 from pbos.jobs.pools import Pool
 from pbos.jobs.threads import blocks
-from pbos.tables.text import are_vectors
-from pbos.words.text import is_missing
+from pbos.kernels.text import ALONE, BETWEEN, INNER, LINE_END, WORD, find_words
+from pbos.tables.text import count_numbers, sample_rows
+from pbos.words.text import is_missing, normalize
 
 Item = TypeVar("Item")
+BETWEEN_TOKENS = "\x1f"  # the unit separator of ASCII, which is in no token
+INNER_CHARACTERS = "'’-‐‑_·\u00ad\u200c\u200d"  # apostrophes, hyphens, joiners and so on: inside of a word, parts of it
+WITHOUT_SPACES = ((0x3040, 0x30A0), (0x3400, 0x4DC0), (0x4E00, 0xA000), (0xF900, 0xFB00), (0x20000, 0x40000))
+"""Hiragana and Chinese characters: without spaces between words, each is a word of its own, as in Unicode's rules."""
+
 BLOCK = 16 << 20  # bytes of a shard; a fixed size, because subsampling depends on it
 NEAR = 1 << 16  # bytes before a cut that are searched for an end of line
 CHUNK = 1 << 20
 NOT_IN_TOKENS = f"[{BETWEEN_TOKENS}\t]"  # a tab would break files of counts
+MANY = 10  # numbers in a line, which no text has after each first word
 MOST_PARTS = 10_000  # into which the files are divided to be cut
 
 
@@ -61,7 +71,7 @@ class Source(NamedTuple):
 
     texts: list[str | Iterable[bytes]]  # names of files, and chunks of text that can be read only once
     column: str | None  # of tables
-    cut: str  # how to find its words, one of `pbos.corpus.words.CUTS`
+    cut: str  # how to find its words: "words", by its letters; by the "spaces" between them; or the "tokens" given
 
     def shards(self, folder: Path, pool: Pool) -> list[Shard]:
         """Return the text as shards, the same ones for any pool.
@@ -158,7 +168,8 @@ def chunks_of_file(path: str, column: str | None) -> Iterator[bytes]:
 def check_start(path: str, head: bytes) -> None:
     """Raise FormatError if a file does not start as a text does."""
     check_text(path, head)
-    if are_vectors(head):
+    rows = sample_rows(head, 0)
+    if rows and 2 * sum(count_numbers(row) == len(row) - 1 >= MANY for row in rows) >= len(rows):
         raise FormatError(f"{path}: these are word vectors, not text; pbos train makes a model of them")
 
 
@@ -225,7 +236,8 @@ def source_of(text: Any, column: str | None = None, pretokenized: bool = False) 
     if isinstance(first, os.PathLike):
         return source_of_files(items, column, cut)
     if not isinstance(first, str):
-        return Source([map(line_of_tokens, checked(items, Iterable))], None, "tokens")
+        sentences = (map(partial(re.sub, NOT_IN_TOKENS, " "), checked(one, str)) for one in checked(items, Iterable))
+        return Source([map(line_of, map(BETWEEN_TOKENS.join, sentences))], None, "tokens")
     if os.path.isfile(first):  # noqa: PTH113  # a long sentence is no error
         raise InputError(f"{first} is a file, not a sentence; pass files as a list of Path")
     return Source([map(line_of, checked(items, str))], None, cut)
@@ -238,12 +250,8 @@ def source_of_files(paths: Iterable[str | os.PathLike[str]], column: str | None,
         raise InputError("a column is for tables; all files have to end in .parquet, .arrow, .feather, .csv or .tsv")
     texts: list[str | Iterable[bytes]] = []
     for name in found:
-        if is_remote(name):
-            texts.append(name)
-        elif name != "-" and Path(name).is_file():
-            texts.append(str(absolute(name)))
-        else:  # stdin or a pipe
-            texts.append(chunks_of_file(name, column))
+        is_file = is_remote(name) or (name != "-" and Path(name).is_file())  # and not stdin or a pipe
+        texts.append(everywhere(name) if is_file else chunks_of_file(name, column))
     return Source(texts, column, cut)
 
 
@@ -261,6 +269,48 @@ def line_of(sentence: str) -> bytes:
     return sentence.replace("\n", " ").replace("\r", " ").encode("utf-8", "replace") + b"\n"
 
 
-def line_of_tokens(tokens: Iterable[str]) -> bytes:
-    """Return a sentence of tokens as a line."""
-    return line_of(BETWEEN_TOKENS.join(re.sub(NOT_IN_TOKENS, " ", token) for token in checked(tokens, str)))
+# Words ----------------------------------------------------------------------------------------------------------------
+
+
+class Words(NamedTuple):
+    """The words of a text."""
+
+    words: list[str]  # the distinct ones, sorted
+    ids: npt.NDArray[np.int32]  # the words as they follow each other, as positions in `words`
+    line_ends: npt.NDArray[np.int64]  # positions in `ids`
+
+
+def words_of(text: str, cut: str, lowercase: bool) -> Words:
+    """Return the words of a text.
+
+    >>> words_of("The cat's out; the cat-flap's -- shut.", "words", lowercase=True).words
+    ["cat's", "cat-flap's", 'out', 'shut', 'the']
+    """
+    text = normalize([text], "lower" if lowercase else "NFC")[0]
+    codes = np.frombuffer(text.encode("utf-32-le", "replace"), "<u4")
+    size = 1 << 16 if codes.max(initial=0) < 1 << 16 else 0x110000
+    ids, line_ends, starts, ends = find_words(codes, kinds_of(cut, size))
+    found = [text[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+    order = sorted(range(len(found)), key=found.__getitem__)
+    places = np.empty(len(found), np.int32)
+    places[order] = np.arange(len(found))
+    return Words([found[at] for at in order], places[ids], line_ends)
+
+
+@cache
+def kinds_of(cut: str, size: int) -> npt.NDArray[np.uint8]:
+    """Return what the first `size` code points are in a text, see `pbos.kernels.text`."""
+    if cut == "tokens":
+        kinds = np.full(size, WORD, np.uint8)
+        kinds[ord(BETWEEN_TOKENS)] = BETWEEN
+    elif cut == "spaces":
+        kinds = np.array([BETWEEN if chr(code).isspace() else WORD for code in range(size)], np.uint8)
+    else:
+        letters = [unicodedata.category(chr(code))[0] in "LMN" for code in range(size)]
+        kinds = np.where(letters, WORD, BETWEEN).astype(np.uint8)
+        kinds[[ord(character) for character in INNER_CHARACTERS]] = INNER
+        for first, last in WITHOUT_SPACES:
+            part = kinds[first:last]
+            part[part == WORD] = ALONE
+    kinds[[ord("\n"), ord("\r")]] = LINE_END
+    return kinds

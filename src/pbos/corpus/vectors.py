@@ -53,7 +53,7 @@ class Information:
         self.threads = threads
         self._counted, self._words = counted, words
         self._contexts = np.where(contexts, np.cumsum(contexts) - 1, -1).astype(np.int32)
-        self._ranges = list(row_ranges(counted.indptr))
+        self._ranges = row_ranges(counted.indptr)
         row_sums, column_sums = np.zeros((3, len(counted))), np.zeros((3, n_contexts))
         for rows in self._ranges:
             add_sums(counted.rows(rows), self._contexts, row_sums[:, rows], column_sums)

@@ -47,9 +47,28 @@ class WordCounts:
     def __init__(self, words: Iterable[str], counts: npt.ArrayLike) -> None:
         if has_masked(counts):
             raise InputError("some counts are masked; fill them in, or leave out these words")
-        kept, totals = add_up(as_words(words), np.asarray(counts))
+        words, given = as_words(words), np.asarray(counts)
+        if given.ndim != 1 or (given.dtype.kind not in "fiu" and given.size):
+            raise InputError(f"counts have to be a list of numbers, got shape {given.shape} and dtype {given.dtype}")
+        numbers = given.astype(np.float64)
+        if len(words) != len(numbers):
+            raise InputError(f"{len(words)} words but {len(numbers)} counts; each word needs one")
+        good = (numbers >= 0) & (numbers < np.inf)
+        if not good.all():
+            row = int(np.argmin(good))
+            raise InputError(f"the count of {words[row]!r} is {numbers[row]}; expected a finite number, zero or more")
+        if not numbers.any():
+            raise InputError("no word has a count above zero; pass the counts of at least one word")
+        if (numbers / MOST).sum() > 1:
+            raise InputError(f"the counts sum to more than {MOST:g}; divide all of them by the same number")
+        row_of: dict[str, int] = {}
+        rows = [row_of.setdefault(word, len(row_of)) for word in words]
+        totals = np.bincount(rows, numbers)
+        if "" in row_of:
+            warn(f"word counts: dropped the empty word and its count of {totals[row_of['']]:g}")
+            totals = np.delete(totals, row_of.pop(""))
         totals.flags.writeable = False
-        object.__setattr__(self, "words", ReadOnlyList(kept))
+        object.__setattr__(self, "words", ReadOnlyList(row_of))
         object.__setattr__(self, "counts", totals)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -155,30 +174,6 @@ def check_name(path: PathLike) -> None:
     suffix = plain_suffix(path)
     if suffix not in (".tsv", ".csv", ".txt", ""):
         raise InputError(f"{path}: counts are not written as {suffix}; name the file .tsv or .csv")
-
-
-def add_up(words: list[str], counts: npt.NDArray[Any]) -> tuple[list[str], npt.NDArray[np.float64]]:
-    """Check the counts, drop empty words and add up the counts of equal ones."""
-    if counts.ndim != 1 or (counts.dtype.kind not in "fiu" and counts.size):
-        raise InputError(f"counts have to be a list of numbers, got shape {counts.shape} and dtype {counts.dtype}")
-    counts = counts.astype(np.float64)
-    if len(words) != len(counts):
-        raise InputError(f"{len(words)} words but {len(counts)} counts; each word needs one")
-    good = (counts >= 0) & (counts < np.inf)
-    if not good.all():
-        row = int(np.argmin(good))
-        raise InputError(f"the count of {words[row]!r} is {counts[row]}; expected a finite number, zero or more")
-    if not counts.any():
-        raise InputError("no word has a count above zero; pass the counts of at least one word")
-    if (counts / MOST).sum() > 1:
-        raise InputError(f"the counts sum to more than {MOST:g}; divide all of them by the same number")
-    row_of: dict[str, int] = {}
-    rows = [row_of.setdefault(word, len(row_of)) for word in words]
-    totals = np.asarray(np.bincount(rows, counts), np.float64)
-    if "" in row_of:
-        warn(f"word counts: dropped the empty word and its count of {totals[row_of['']]:g}")
-        totals = np.delete(totals, row_of.pop(""))
-    return list(row_of), totals
 
 
 # Reading --------------------------------------------------------------------------------------------------------------

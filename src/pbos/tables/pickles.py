@@ -7,6 +7,7 @@ for a memo, and tuples in tuples overflow its stack. So this one is built on the
 
 from __future__ import annotations
 
+import io
 import os
 import pickle
 import re
@@ -21,11 +22,10 @@ import numpy.typing as npt
 
 from pbos.errors import FormatError
 from pbos.files.cache import on_disk
-from pbos.files.paths import PathLike, damage_in, open_bytes
-from pbos.tables.containers import read_member
-from pbos.tables.rows import checked
+from pbos.files.paths import PathLike, check_expansion, damage_in, open_bytes
 from pbos.words.arrays import FloatMatrix
 
+READ_HEADER = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 WORDS = ("index_to_key", "index2word", "index2entity")  # the names in gensim 4, and before
 VECTORS = ("vectors", "syn0")
 POLYGLOT_MARKS = ("<UNK>", "<S>", "</S>", "<PAD>")
@@ -50,23 +50,30 @@ def read_gensim(path: PathLike, stream: BinaryIO) -> tuple[list[str], npt.NDArra
         if key not in side_files:
             return words, as_array(saved[key])
         try:
-            return words, read_side_file(f"{name}.{key}", compressed=os.fspath(path).endswith((".gz", ".bz2")))
+            if not os.fspath(path).endswith((".gz", ".bz2")):
+                return words, np.lib.format.open_memmap(on_disk(f"{name}.{key}.npy"), mode="r")
+            with zipfile.ZipFile(on_disk(f"{name}.{key}.npz")) as archive:
+                return words, read_member(f"{name}.{key}.npz", archive, "val")
         except FileNotFoundError as error:
             raise FormatError(f"{path}: its vectors are in {error.filename}, which is missing; copy it too") from None
+
+
+def read_member(path: PathLike, archive: zipfile.ZipFile, name: str) -> npt.NDArray[Any]:
+    """Read an array of an archive. Unlike NumPy, this takes no more memory than the archive has bytes for."""
+    info = archive.getinfo(f"{name}.npy")
+    check_expansion(path, info.compress_size, info.file_size)
+    content = archive.read(info)
+    stream = io.BytesIO(content)
+    shape, fortran_order, dtype = READ_HEADER[np.lib.format.read_magic(stream)](stream)
+    if dtype.hasobject:
+        raise FormatError(f"{path}: the archive contains pickled objects; save the words as np.array(words, dtype=str)")
+    return np.frombuffer(content, dtype, offset=stream.tell()).reshape(shape, order="F" if fortran_order else "C")
 
 
 def attributes(thing: Any) -> dict[str, Any]:
     """Return the attributes of a pickled object."""
     state = getattr(thing, "state", None)
     return state if isinstance(state, dict) else {}
-
-
-def read_side_file(name: str, compressed: bool) -> Any:
-    """Read an array from a file of its own, mapped into memory if possible."""
-    if not compressed:
-        return np.lib.format.open_memmap(on_disk(f"{name}.npy"), mode="r")
-    with zipfile.ZipFile(on_disk(f"{name}.npz")) as archive:
-        return read_member(f"{name}.npz", archive, "val")
 
 
 def write_gensim(stream: BinaryIO, words: list[str], matrix: FloatMatrix) -> None:
@@ -78,15 +85,17 @@ def write_gensim(stream: BinaryIO, words: list[str], matrix: FloatMatrix) -> Non
     keyed.save(stream)
 
 
-def read_polyglot(path: Path) -> tuple[list[str], FloatMatrix]:
+def read_polyglot(path: Path) -> tuple[list[str], npt.NDArray[Any]]:
     """Read a file of Polyglot, a pickled pair of words and matrix; marks such as <UNK> are left out."""
     with open_bytes(path) as stream:
         content = read_pickle(path, stream)
     with damage_in(path, "not a file of Polyglot vectors"):
         listed, matrix = content
-        words, vectors = checked(list(map(as_utf8, listed)), as_array(matrix), str(path), from_file=True)
-    kept = [row for row, word in enumerate(words) if word not in POLYGLOT_MARKS]
-    return [words[row] for row in kept], vectors[kept]
+        words, vectors = list(map(as_utf8, listed)), as_array(matrix)
+        if len(words) != len(vectors):
+            raise FormatError(f"{path}: {len(words)} words but {len(vectors)} vectors; each word needs one")
+        kept = [row for row, word in enumerate(words) if word not in POLYGLOT_MARKS]
+        return [words[row] for row in kept], vectors[kept]
 
 
 def as_utf8(word: Any) -> str:

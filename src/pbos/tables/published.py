@@ -1,5 +1,7 @@
 """Published word vectors by name: published.json says where each table is, `get` brings it into the cache.
 
+An interrupted download goes on where it stopped.
+
 >>> from pbos.tables.published import find
 >>> find("fasttext-crawl-de").license
 'CC BY-SA 3.0'
@@ -8,25 +10,34 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import json
 import re
 import sys
 import tarfile
-from pathlib import Path
+import urllib.request
+import zipfile
+from collections.abc import Iterator
+from contextlib import suppress
+from http.client import HTTPException
+from pathlib import Path, PurePosixPath
 from typing import IO, Any, NamedTuple, cast
+from urllib.error import HTTPError
 
 import numpy as np
 import numpy.typing as npt
 
-from pbos.errors import FormatError, InputError
+from pbos.errors import FormatError, InputError, harmless, repeats_secrets
 from pbos.files.atomic import check_owner, discard, lock, write_whole_folder
-from pbos.files.paths import PathLike, damage_in, open_bytes, user_cache
+from pbos.files.paths import PathLike, check_expansion, damage_in, open_bytes, user_cache
+from pbos.jobs.progress import progress
 from pbos.tables.counts import WordCounts
-from pbos.tables.fetching import check_digest, download, take_out
 from pbos.tables.pickles import read_polyglot
 from pbos.tables.word_vectors import WordVectors
 
 SOURCE = "source.json"
+CHUNK = 1 << 20
+TIMEOUT = 60  # seconds without an answer
 NAVEC_MARKS = ("<unk>", "<pad>")
 
 
@@ -117,7 +128,7 @@ def unpack(table: Table, archive: Path, folder: Path) -> dict[str, object]:
     if not table.digest:  # can it be read?
         WordVectors.read(archive, limit=1)
         with open_bytes(archive) as stream:
-            while stream.read(1 << 20):
+            while stream.read(CHUNK):
                 pass
     return {"file": archive.rename(folder / archive.name).name}
 
@@ -156,3 +167,107 @@ def read_navec(path: Path) -> tuple[list[str], npt.NDArray[Any], npt.NDArray[Any
     order = [row for row in np.argsort(-counts.astype(np.int64), kind="stable") if words[row] not in NAVEC_MARKS]
     blocks = [centroids[block][chosen[order, block]] for block in range(n_blocks)]
     return [words[row] for row in order], np.hstack(blocks).reshape(-1, dims), counts[order]
+
+
+# The web and archives -------------------------------------------------------------------------------------------------
+
+
+def download(url: str, folder: Path, size: int = 0) -> Path:
+    """Copy a file on the web to a folder and return its path; a size of 0 is not known.
+
+    A note of its version is next to it: an interrupted download is continued if the file is still the same.
+    """
+    part = folder / PurePosixPath(url).name
+    note = part.with_name(f"{part.name}.version")
+    version, total, done = "", 0, 0
+    try:
+        with suppress(FileNotFoundError, ValueError):
+            done = part.stat().st_size
+            version, total = json.loads(note.read_bytes())
+        if total and done == total:  # but interrupted before it was used
+            return part
+        if not (version and done and receive_rest(url, part, version, total)):
+            with urllib.request.urlopen(url, timeout=TIMEOUT) as answer:
+                length = answer.headers.get("Content-Length", "")
+                total = int(length) if length.isdecimal() else 0
+                part.unlink(missing_ok=True)
+                if size and total not in (0, size):
+                    raise ConnectionError(f"it has {total:,} bytes, expected {size:,}: it is not the one we know")
+                version = answer.headers.get("ETag", "")
+                note.write_text(json.dumps(["" if version.startswith("W/") else version, total]))  # weak: not unique
+                receive(answer, part, total, "xb")
+        if total and part.stat().st_size != total:
+            raise ConnectionError("the connection was lost")
+        return part
+    except (OSError, HTTPException) as error:  # what urllib raises
+        why = str(getattr(error, "reason", None) or error or type(error).__name__).partition("\n")[0].rstrip(".")
+        why = f"HTTP {error.code}: {why}" if isinstance(error, HTTPError) else why
+        again = "; run it again to continue" if part.exists() and part.stat().st_size else ""
+        message = f"{url} cannot be downloaded ({'no valid address' if repeats_secrets(why, url) else why}){again}"
+        raise InputError(message) from harmless(error, url)
+
+
+def receive_rest(url: str, part: Path, version: str, total: int) -> bool:
+    """Append the rest of a file; return False if the server does not send this rest, of the same version."""
+    done = part.stat().st_size
+    try:
+        rest = urllib.request.Request(url, headers={"Range": f"bytes={done}-", "If-Range": version})
+        with urllib.request.urlopen(rest, timeout=TIMEOUT) as answer:
+            same, sent = answer.headers.get("ETag") == version, answer.headers.get("Content-Range", "")
+            if not (answer.status == 206 and same and sent.startswith(f"bytes {done}-{total - 1}/")):
+                return False
+            receive(answer, part, total, "ab")
+            return True
+    except HTTPError as error:
+        if error.code != 416:  # the file is shorter now
+            raise
+        return False
+
+
+def receive(answer: Any, part: Path, total: int, mode: str) -> None:
+    """Write what a server sends to a file."""
+    with part.open(mode) as stream, progress("downloading", total or None) as advance:
+        advance(stream.tell())
+        while chunk := answer.read(CHUNK):
+            stream.write(chunk)
+            advance(len(chunk), note=f"{stream.tell() / 1e6:,.0f} MB")
+
+
+def check_digest(file: Path, expected: str) -> None:
+    """Raise FormatError if the digest of a file is not the one we know, such as "sha256:..."."""
+    kind, _, known = expected.partition(":")
+    digest = hashlib.new(kind)
+    with file.open("rb") as stream:
+        while chunk := stream.read(CHUNK):
+            digest.update(chunk)
+    if digest.hexdigest() != known:
+        raise FormatError(f"its {kind} is {digest.hexdigest()}, expected {known}")
+
+
+def take_out(archive: Path, file: str, folder: Path) -> Path:
+    """Copy one file of a zip or tar archive to a folder, without its path; `*` in its name stands for anything.
+
+    The archive has no say in where the copy is: its name is the one that is asked for, with "file" in place of `*`.
+    """
+    target = folder / PurePosixPath(file.replace("*", "file")).name
+    with damage_in(archive.name, "the archive is damaged"):
+        for name, stream in files_in(archive):
+            if PurePosixPath(name).match(file):
+                with target.open("wb") as copy:
+                    while chunk := stream.read(CHUNK):
+                        check_expansion(archive.name, archive.stat().st_size, copy.tell() + len(chunk))
+                        copy.write(chunk)
+                return target
+    raise FormatError(f"{archive.name} does not contain {file}")
+
+
+def files_in(archive: Path) -> Iterator[tuple[str, Any]]:
+    """Yield the name of each file in a zip or tar archive, and the file, open for reading."""
+    if zipfile.is_zipfile(archive):
+        with zipfile.ZipFile(archive) as zipped:
+            for name in zipped.namelist():
+                with zipped.open(name) as stream:
+                    yield name, stream
+    else:
+        with open_bytes(archive) as raw, tarfile.open(fileobj=raw, mode="r|") as tar:
+            yield from ((member.name, tar.extractfile(member)) for member in tar if member.isfile())

@@ -16,20 +16,18 @@ import numpy.typing as npt
 from pbos.errors import FormatError, warn
 from pbos.files.atomic import errors_about, reserve
 from pbos.files.paths import BOM, PathLike, check_text
-from pbos.jobs.progress import Advance
 from pbos.kernels.numbers import parse_lines, split_records
 from pbos.settings import MAX_DIMS
 from pbos.words.arrays import FloatMatrix
 
 BLOCK = 1 << 21  # bytes read at a time: more than the sample needs, and few enough to stay in the cache
 SAMPLE = 100  # lines inspected to detect the format
-MANY = 10  # numbers in a line, which no text has after each first word
 LONGEST = 64  # bytes of a number in a text, with the space before it
 
 LINE_END = re.compile(rb"\r\n?|\n")
 LONE_CR = re.compile(rb"\r(?!\n)")
 HEADER = re.compile(rb"[ \t\r\n]*(\d{1,20})[ \t]+(\d{1,20})[ \t]*(?:\r\n?|\n|\Z)")
-TOKEN = re.compile(rb"[^ \t]+")
+TOKEN, WHITE = re.compile(rb"[^ \t]+"), b" \t\r"
 NUMBER = re.compile(rb"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?|nan|inf(?:inity)?)", re.IGNORECASE)
 OTHER_SEPARATOR = re.compile(rb"\d[ \t\"]*[,;|]")  # after a number, or in it
 
@@ -116,22 +114,17 @@ def blocks_of_lines(path: PathLike, blocks: Iterable[bytes], most: int) -> Itera
         block = rest + block
         cut = max(block.rfind(b"\n"), block.rfind(b"\r", 0, -1)) + 1  # after a carriage return a newline may follow
         if cut:
-            yield with_newlines(block[:cut])
+            yield LONE_CR.sub(b"\n", block[:cut])  # the kernel knows CRLF
         rest = block[cut:]
         if len(rest) > most:
             raise FormatError(f"{path}: a line has over {most} bytes; expected a word and its vector per line")
     if rest:
-        yield with_newlines(rest + b"\n")
-
-
-def with_newlines(block: bytes) -> bytes:
-    """Make newlines of carriage returns that are line ends by themselves; the kernel knows those of CRLF."""
-    return LONE_CR.sub(b"\n", block) if b"\r" in block else block
+        yield LONE_CR.sub(b"\n", rest + b"\n")
 
 
 def word_before_infinity(line: bytes, dims: int, place: str) -> str:
     """Return the word of a line that the kernel did not accept; an error if it has no word and numbers after it."""
-    tokens = split_line(line)
+    tokens = TOKEN.findall(line.rstrip(WHITE))
     expected = f"{place}: expected a word and {dims} numbers"
     if len(tokens) + line.startswith((b" ", b"\t")) <= dims:  # after a space, the word can be empty
         raise FormatError(f"{expected}, found {len(tokens)} fields; correct the row or delete it")
@@ -166,14 +159,6 @@ def read_binary(rows: RowBuilder, layout: Layout, blocks: Iterator[bytes], limit
         warn(f"{rows.path}: the file continues after the {announced} words its header announces; the rest was not read")
 
 
-def read_blocks(block: bytes, stream: BinaryIO, advance: Advance) -> Iterator[bytes]:
-    """Yield the block already read, then the others."""
-    while block:
-        yield block
-        advance(len(block))
-        block = stream.read(BLOCK)
-
-
 # Finding the layout ---------------------------------------------------------------------------------------------------
 
 
@@ -206,12 +191,14 @@ def find_dims(path: PathLike, head: bytes, rows: list[list[bytes]]) -> int:
         raise FormatError(
             f"{path}: the first line has no end within {BLOCK} bytes; expected a word and its vector per line"
         )
-    if 2 * sum(not is_row(row) and bool(OTHER_SEPARATOR.search(b" ".join(row))) for row in rows) > len(rows):
+    counts = list(map(count_numbers, rows))
+    odd = [row for row, count in zip(rows, counts, strict=True) if not 0 < count == len(row) - 1]
+    if 2 * sum(OTHER_SEPARATOR.search(b" ".join(row)) is not None for row in odd) > len(rows):
         raise FormatError(
             f"{path}: commas, semicolons or bars are after numbers or in them; write points in numbers and spaces "
             "between them, as tr , . or tr ',;|\"' ' ' does in a shell"
         )
-    votes = Counter(map(count_numbers, rows))
+    votes = Counter(counts)
     dims = max(votes, key=lambda dims: (votes[dims], dims), default=0)
     if not dims:
         check_text(path, head)
@@ -224,23 +211,7 @@ def sample_rows(head: bytes, start: int) -> list[list[bytes]]:
     lines = LINE_END.split(head[start:], SAMPLE)
     if len(lines) > SAMPLE or (len(head) >= BLOCK and len(lines) > 1):
         lines.pop()  # the rest, or what the end of the block may have cut
-    return [split_line(line) for line in lines if line.strip(b" \t")]
-
-
-def are_vectors(head: bytes) -> bool:
-    """Return whether most of the first lines are a word and many numbers."""
-    rows = sample_rows(head, 0)
-    return bool(rows) and 2 * sum(is_row(row) and len(row) > MANY for row in rows) >= len(rows)
-
-
-def is_row(fields: list[bytes]) -> bool:
-    """Return whether fields are a word and one or more numbers."""
-    return len(fields) > 1 and count_numbers(fields) == len(fields) - 1
-
-
-def split_line(line: bytes) -> list[bytes]:
-    """Split a line at spaces and tabs."""
-    return TOKEN.findall(line.rstrip(b" \t\r"))
+    return [TOKEN.findall(line.rstrip(WHITE)) for line in lines if line.strip(b" \t")]
 
 
 def count_numbers(fields: list[bytes]) -> int:

@@ -5,35 +5,32 @@ from __future__ import annotations
 import io
 import os
 import re
+import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import numpy as np
 import numpy.typing as npt
 
 from pbos.errors import FormatError, InputError, warn, whole_number
-from pbos.files.paths import PathLike, is_folder, open_bytes
-from pbos.jobs.progress import Advance
+from pbos.files.cache import fetch
+from pbos.files.paths import BOM, PathLike, damage_in, is_folder, is_remote, names_in, open_bytes, to_local_path
 from pbos.jobs.progress import progress as progress_bar
 from pbos.jobs.threads import blocks
+from pbos.settings import MAX_DIMS
 from pbos.tables import text
-from pbos.tables.containers import read_folder, read_npz, read_safetensors, write_folder
 from pbos.tables.formats import check_words, choose_format
-from pbos.tables.pickles import read_gensim
-from pbos.tables.rows import checked
-from pbos.tables.writing import WRITERS, write_batches
-from pbos.words.arrays import FloatMatrix
+from pbos.tables.pickles import read_gensim, read_member
+from pbos.tables.writing import FOLDER, WRITERS, write_batches, write_folder
+from pbos.words.arrays import FloatMatrix, has_masked
 from pbos.words.readonly import ReadOnlyDict, ReadOnlyList, locked
 from pbos.words.text import as_words
 
+CHECKED_AT_ONCE = 1 << 16  # rows
 Unchecked = tuple[list[str], npt.NDArray[Any]]
-READERS: dict[bytes, Callable[[PathLike, BinaryIO], Unchecked]] = {  # by the first bytes
-    rb"(?s:....)\0\0\0\0\{": read_safetensors,  # the size of the header, in eight bytes, and JSON
-    rb"PK\x03\x04": read_npz,
-    rb"\x80": read_gensim,
-}
 UNREADABLE = {  # by the first bytes
     (793712314).to_bytes(4, "little"): "this is a fastText model (.bin); use the .vec file written next to it",
     b"\x89HDF\r\n\x1a\n": "this is an HDF5 file; save its words and vectors as .npz or word2vec",
@@ -140,12 +137,13 @@ class WordVectors:
             write_batches(path, format, [(self.words, self.vectors)], self.dims)
             return
         with progress_bar("writing", len(self), progress) as advance:
-            write_batches(path, format, self._batches(advance), self.dims, len(self))
 
-    def _batches(self, advance: Advance) -> Iterator[tuple[list[str], FloatMatrix]]:
-        for rows in blocks(len(self)):
-            yield self.words[rows], self.vectors[rows]
-            advance(rows.stop - rows.start)
+            def batches() -> Iterator[tuple[list[str], FloatMatrix]]:
+                for rows in blocks(len(self)):
+                    yield self.words[rows], self.vectors[rows]
+                    advance(rows.stop - rows.start)
+
+            write_batches(path, format, batches(), self.dims, len(self))
 
     @property
     def dims(self) -> int:
@@ -178,6 +176,9 @@ class WordVectors:
         return f"WordVectors({len(self)} words, {self.dims} dims)"
 
 
+# Reading --------------------------------------------------------------------------------------------------------------
+
+
 def read_file(path: PathLike, limit: int | None, progress: bool | None, scratch: PathLike | None) -> Unchecked:
     """Read the words and vectors of a file, not checked yet; what it starts with says in which format it is."""
     with open_bytes(path) as stream:
@@ -198,6 +199,148 @@ def read_file(path: PathLike, limit: int | None, progress: bool | None, scratch:
         possible = size // (2 * layout.dims)  # a number takes at least two bytes
         rows = text.RowBuilder(path, layout.dims, min(layout.announced or 0, possible, limit or possible), scratch)
         with progress_bar(f"reading {Path(path).name}", size or None, progress) as advance:
-            blocks = text.read_blocks(head[layout.start :], stream, advance)
-            (text.read_binary if layout.binary else text.read_text)(rows, layout, blocks, limit)
+
+            def blocks_of_file() -> Iterator[bytes]:
+                block = head[layout.start :]
+                while block:
+                    yield block
+                    advance(len(block))
+                    block = stream.read(text.BLOCK)
+
+            (text.read_binary if layout.binary else text.read_text)(rows, layout, blocks_of_file(), limit)
         return rows.words, rows.matrix[: len(rows)]
+
+
+def read_npz(path: PathLike, stream: BinaryIO) -> tuple[list[str], npt.NDArray[Any]]:
+    """Read an archive with the arrays `words` and `vectors`."""
+    with damage_in(path, "the archive is damaged"), zipfile.ZipFile(stream) as archive:
+        names = [name.removesuffix(".npy") for name in archive.namelist()]
+        if not {"words", "vectors"} <= set(names):
+            found = ", ".join(names[:5])
+            raise FormatError(f"{path}: expected the arrays `words` and `vectors` in the archive; it contains: {found}")
+        words, vectors = (read_member(path, archive, name) for name in ("words", "vectors"))
+    if words.dtype.kind != "U" or words.ndim != 1:
+        raise FormatError(
+            f"{path}: `words` has dtype {words.dtype} and shape {words.shape}; save it as np.array(words, dtype=str)"
+        )
+    return words.tolist(), vectors
+
+
+def read_safetensors(path: PathLike, stream: BinaryIO) -> tuple[list[str], npt.NDArray[Any]]:
+    """Read the tensors `vectors` (float) and `words` (UTF-8, one word per line)."""
+    from safetensors.numpy import load
+
+    with damage_in(path, "the tensors cannot be read"):
+        try:
+            tensors = load(stream.read())
+        except KeyError as error:  # such as BF16
+            raise FormatError(f"{path}: NumPy has no numbers of type {error}; save the tensors as F32 or F16") from None
+    check_no_model(path, tensors)
+    if not {"vectors", "words"} <= tensors.keys():
+        names = ", ".join([*tensors][:5])
+        raise FormatError(f"{path}: expected the tensors `vectors` and `words` in the file; it contains: {names}")
+    words = tensors["words"]
+    if words.dtype != np.uint8 or words.ndim != 1:
+        raise FormatError(
+            f"{path}: `words` has dtype {words.dtype} and shape {words.shape}; expected UTF-8 bytes, one word per line"
+        )
+    lines = words.tobytes().decode(errors="replace").split("\n")
+    return lines if words.size else [], tensors["vectors"]
+
+
+def read_folder(path: PathLike, limit: int | None) -> tuple[list[str], npt.NDArray[Any]]:
+    """Read a folder; a remote one is fetched. The vectors stay in their file, mapped into memory."""
+    check_no_model(path, names_in(path))
+    folder = fetch(path, *FOLDER) if is_remote(path) else to_local_path(path)
+    for name in FOLDER:
+        if not (folder / name).is_file():
+            raise FormatError(f"{folder}: {name} is missing; a folder of vectors contains {' and '.join(FOLDER)}")
+    with damage_in(folder / "vectors.npy", "not a NumPy array of numbers"):
+        vectors = np.lib.format.open_memmap(folder / "vectors.npy", mode="r")
+    lines = (folder / "words.txt").read_bytes().removeprefix(BOM).splitlines()
+    if vectors.ndim and len(lines) != len(vectors):
+        raise FormatError(f"{folder}: {len(lines)} words in words.txt, but {len(vectors)} rows in vectors.npy")
+    words = [line.decode(errors="replace") for line in lines[:limit]]
+    return words, vectors[:limit] if vectors.ndim else vectors
+
+
+def check_no_model(path: PathLike, names: Iterable[str]) -> None:
+    """Raise FormatError if the names in a folder or of tensors are those of a model."""
+    if {"model.safetensors", "index.labels"}.intersection(names):
+        raise FormatError(
+            f"{path} is a pbos model, not word vectors (see pbos info -m); pass the vectors that it was trained on"
+        )
+
+
+def checked(
+    words: list[str], vectors: Any, source: str, *, from_file: bool, limit: int | None = None
+) -> tuple[list[str], FloatMatrix]:
+    """Return words and a C-ordered float32 matrix of their vectors, copied only if needed; messages name the source.
+
+    Empty and duplicate words, and words whose vectors have NaN or infinity, are dropped; any other problem is an error:
+    a FormatError if they are from a file. Then nobody else has the vectors, and rows may be moved.
+    """
+    error = FormatError if from_file else InputError
+    array = as_matrix(vectors, source, error)
+    if len(words) != len(array):
+        raise error(f"{source}: {len(words)} words but {len(array)} vectors; each word needs one")
+    words = words[:limit]
+    with np.errstate(over="ignore"):  # a value too large for float32 becomes infinite
+        matrix = np.ascontiguousarray(array[:limit], np.float32)
+    bad: list[int] = []
+    for rows in blocks(len(matrix), CHECKED_AT_ONCE):  # in parts, to keep the mask small
+        bad += (rows.start + np.flatnonzero(~np.isfinite(matrix[rows]).all(axis=1))).tolist()
+    finite = np.delete(np.arange(len(words)), bad).tolist() if bad else range(len(words))
+    first: dict[str, int] = {}
+    for row in finite:
+        first.setdefault(words[row], row)
+    if len(first) == len(words) and "" not in first:
+        return words, matrix
+    if bad and not any(first):
+        raise error(f"{source}: all vectors of words contain NaN or infinity; expected finite numbers")
+    for dropped, one, many in (
+        (bad, "word whose vector contains NaN or infinity", "words whose vectors contain NaN or infinity"),
+        ([row for row in finite if not words[row]], "empty word", "empty words"),
+        ([row for row in finite if words[row] and first[words[row]] != row], "duplicate word", "duplicate words"),
+    ):
+        if dropped:
+            example = f"first: {words[dropped[0]]!r}, row {dropped[0] + 1}"
+            warn(f"{source}: dropped {len(dropped)} {one if len(dropped) == 1 else many} ({example})")
+    first.pop("", None)
+    kept = np.fromiter(first.values(), np.int64, len(first))
+    if not (from_file and matrix.flags.writeable):
+        return list(first), matrix[kept]
+    for rows in blocks(len(kept)):  # they ascend, so that no row is overwritten before it has moved
+        matrix[rows] = matrix[kept[rows]]
+    return list(first), matrix[: len(kept)]
+
+
+def as_matrix(vectors: Any, source: str, error: type[FormatError] | type[InputError]) -> npt.NDArray[Any]:
+    """Return vectors as a matrix of real numbers."""
+    if has_masked(vectors):
+        raise error(f"{source}: some values are masked; fill them in, or leave out these words")
+    try:
+        array = np.asarray(vectors)
+        if isinstance(vectors, (list, tuple)):
+            array.flags.writeable = False  # nobody else has it, so it need not be copied
+    except ValueError:
+        sizes = [len(vector) if hasattr(vector, "__len__") else 1 for vector in vectors]
+        row = next((row for row, size in enumerate(sizes) if size != sizes[0]), 0)
+        raise error(
+            f"{source}, row {row + 1}: the vector has {sizes[row]} values, the first one {sizes[0]}; "
+            "all need the same length"
+        ) from None
+    except (RuntimeError, TypeError) as problem:  # of PyTorch: a tensor with a gradient, on a GPU, in bfloat16
+        raise error(f"{source}: the vectors cannot become a NumPy array ({problem})") from None
+    if array.ndim != 2 or not 1 <= array.shape[1] <= MAX_DIMS:
+        raise error(f"{source}: the vectors need shape (words, dimensions), got {array.shape}")
+    if array.dtype.kind not in "fiu":
+        raise error(f"{source}: the vectors need to be real numbers, got dtype {array.dtype}")
+    return array
+
+
+READERS: dict[bytes, Callable[[PathLike, BinaryIO], Unchecked]] = {  # by the first bytes
+    rb"(?s:....)\0\0\0\0\{": read_safetensors,  # the size of the header, in eight bytes, and JSON
+    rb"PK\x03\x04": read_npz,
+    rb"\x80": read_gensim,
+}

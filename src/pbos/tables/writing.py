@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.lib.format import write_array_header_1_0 as write_npy_header
 
 from pbos.errors import InputError, warn
-from pbos.files.atomic import is_special_file, write_whole
-from pbos.files.paths import PathLike, is_remote, resolve_links, to_local_path
-from pbos.tables.containers import write_npz, write_safetensors
+from pbos.files.atomic import is_special_file, save_array, write_whole, write_whole_folder
+from pbos.files.paths import PathLike, is_remote, names_in, resolve_links, to_local_path
 from pbos.tables.formats import bad_words
 from pbos.tables.pickles import write_gensim
 from pbos.words.arrays import FloatMatrix
 
+FOLDER = ("words.txt", "vectors.npy")  # the files in a folder of vectors
 Batch = tuple[Any, ...]
 """Words, their vectors, and perhaps their confidences."""
-WRITERS = {"npz": write_npz, "gensim": write_gensim, "safetensors": write_safetensors}  # of all vectors at once
 DIGITS = "%.9g"  # they restore every float32 exactly
 
 
@@ -33,25 +34,28 @@ def write_batches(path: PathLike, format: str, batches: Iterable[Batch], dims: i
     """
     with write_whole(path) as stream:
         if format in WRITERS:
-            WRITERS[format](stream, *joined(batches, dims))
+            words, parts = list[str](), list[FloatMatrix]()
+            for batch, vectors in batches:
+                words += batch
+                parts.append(vectors)
+            matrix = parts[0] if len(parts) == 1 else np.concatenate([np.empty((0, dims), np.float32), *parts])
+            WRITERS[format](stream, words, matrix)
         elif format == "npy":
             write_npy(path, stream, batches, dims)
-        elif format.startswith("word2vec") and count is None:
-            write_counted(path, stream, format, batches, dims)
+        elif format.startswith("word2vec") and count is None:  # rows wait next to the output until they are counted
+            folder = None if is_remote(path) or is_special_file(to_local_path(path)) else resolve_links(path).parent
+            with tempfile.TemporaryFile(dir=folder, buffering=1 << 20) as waiting:
+                count = 0
+                for count, row in enumerate(rows(format, batches), 1):  # noqa: B007
+                    waiting.write(row)
+                stream.write(f"{count} {dims}\n".encode())
+                waiting.seek(0)
+                shutil.copyfileobj(waiting, stream, 1 << 20)
         else:
             if format.startswith("word2vec"):
                 stream.write(f"{count} {dims}\n".encode())
             for row in rows(format, batches):
                 stream.write(row)
-
-
-def joined(batches: Iterable[Batch], dims: int) -> tuple[list[str], FloatMatrix]:
-    """Return all words and their vectors; those of a single batch are not copied."""
-    words, parts = list[str](), list[FloatMatrix]()
-    for batch, vectors in batches:
-        words += batch
-        parts.append(vectors)
-    return words, parts[0] if len(parts) == 1 else np.concatenate([np.empty((0, dims), np.float32), *parts])
 
 
 def without_bad_words(format: str, batches: Iterable[Batch]) -> Iterator[Batch]:
@@ -77,8 +81,7 @@ def without_bad_words(format: str, batches: Iterable[Batch]) -> Iterator[Batch]:
 def rows(format: str, batches: Iterable[Batch]) -> Iterator[bytes]:
     """Yield rows of text, JSON or word2vec's binary format."""
     rows_of_batch = {"word2vec-binary": binary_rows, "jsonl": json_rows}.get(format, text_rows)
-    for batch in batches:
-        yield from rows_of_batch(*batch)
+    return itertools.chain.from_iterable(itertools.starmap(rows_of_batch, batches))
 
 
 def text_rows(words: list[str], vectors: FloatMatrix, confidences: Any = None) -> Iterator[bytes]:
@@ -102,19 +105,6 @@ def binary_rows(words: list[str], vectors: FloatMatrix) -> Iterator[bytes]:
     return (word.encode() + b" " + row.tobytes() + b"\n" for word, row in zip(words, little, strict=True))
 
 
-def write_counted(path: PathLike, stream: BinaryIO, format: str, batches: Iterable[Batch], dims: int) -> None:
-    """Write rows after a header with their number: they wait in a temporary file next to the output."""
-    folder = None if is_remote(path) or is_special_file(to_local_path(path)) else resolve_links(path).parent
-    with tempfile.TemporaryFile(dir=folder, buffering=1 << 20) as waiting:
-        count = 0
-        for row in rows(format, batches):
-            waiting.write(row)
-            count += 1
-        stream.write(f"{count} {dims}\n".encode())
-        waiting.seek(0)
-        shutil.copyfileobj(waiting, stream, 1 << 20)
-
-
 def write_npy(path: PathLike, stream: BinaryIO, batches: Iterable[Batch], dims: int) -> None:
     """Write a matrix without words; NumPy leaves room for any number of rows in its header."""
     if not stream.seekable():
@@ -127,3 +117,39 @@ def write_npy(path: PathLike, stream: BinaryIO, batches: Iterable[Batch], dims: 
         count += len(vectors)
     stream.seek(0)
     write_npy_header(stream, header | {"shape": (count, dims)})
+
+
+def write_safetensors(stream: BinaryIO, words: list[str], matrix: FloatMatrix) -> None:
+    """Write a file without a copy of the vectors, which the library of safetensors would make."""
+    lines = "\n".join(words).encode()
+    size = matrix.nbytes
+    header = {
+        "vectors": {"dtype": "F32", "shape": matrix.shape, "data_offsets": [0, size]},
+        "words": {"dtype": "U8", "shape": [len(lines)], "data_offsets": [size, size + len(lines)]},
+    }
+    content = json.dumps(header).encode()
+    content += b" " * (-len(content) % 8)  # so that the vectors are aligned in memory
+    stream.write(len(content).to_bytes(8, "little") + content)
+    stream.write(matrix.astype("<f4", copy=False).data)
+    stream.write(lines)
+
+
+def write_folder(path: PathLike, words: list[str], matrix: FloatMatrix) -> None:
+    """Write a folder. It may replace a folder of vectors, but nothing else."""
+    target = path if is_remote(path) else resolve_links(path)
+    if isinstance(target, Path) and target.exists() and not target.is_dir():
+        raise InputError(f"{target}: this is a file, so no folder can be written here; choose another name")
+    if not names_in(target) <= set(FOLDER):
+        raise InputError(f"{target}: the folder contains other files than vectors; choose a new or empty one")
+    with write_whole_folder(target, last="words.txt") as fresh:
+        with (fresh / "words.txt").open("wb") as stream:
+            stream.writelines(f"{word}\n".encode() for word in words)
+        with (fresh / "vectors.npy").open("wb") as stream:
+            save_array(stream, matrix)
+
+
+WRITERS: dict[str, Callable[[BinaryIO, list[str], FloatMatrix], None]] = {  # of all vectors at once
+    "npz": lambda stream, words, matrix: np.savez(stream, words=np.array(words, np.str_), vectors=matrix),
+    "gensim": write_gensim,
+    "safetensors": write_safetensors,
+}
