@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import random
 import re
-from itertools import compress
+from itertools import compress, islice
 from typing import Any
 
 import numpy as np
@@ -159,13 +160,9 @@ def words_to_try(model: Model) -> tuple[list[str], list[str]]:
     The former are training words with their last two letters swapped; the latter some words and those nearest to each.
     """
     words = [word for word in model.words[min(COMMON, len(model) // 4) :] if word.isidentifier()]  # letters
-    words = spread(sorted(words, key=len)[len(words) // 2 :], 500)
-    swapped = [word[:-2] + word[-1] + word[-2] for word in words if len(word) > 1]
-    starts = spread(words, 6)
-    near = [word for found in model.neighbors(starts, 3) for word, _ in found]
-    return spread([word for word in swapped if word not in model], 5), list(dict.fromkeys([*starts, *near]))
-
-
-def spread(words: list[str], n: int) -> list[str]:
-    """Return n of the words, at equal distances; all if there are fewer."""
-    return words[:: max(1, len(words) // n)][:n]
+    words = sorted(words, key=len)[len(words) // 2 :]
+    random.Random(0).shuffle(words)
+    swapped = (word[:-2] + word[:-3:-1] for word in words)
+    near = [word for found in model.neighbors(words[:6], 3) for word, _ in found]
+    examples = list(islice((word for word in swapped if word not in model), 5))
+    return examples, list(dict.fromkeys([*words[:6], *near]))
