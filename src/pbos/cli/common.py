@@ -110,14 +110,13 @@ def write(line: str) -> None:
     sys.stdout.write(escape(line, sys.stdout) + "\n")
 
 
-def write_row(*fields: object) -> None:
-    """Write a line of fields with tabs between them; tabs and line ends in a field are escaped."""
-    write("\t".join(one_line(str(field)) for field in fields))
-
-
-def write_json(value: Any) -> None:
-    """Write a value as one line of JSON."""
-    write(json.dumps(value, ensure_ascii=False))
+def write_result(as_json: bool, value: Any, rows: Iterable[Iterable[object]]) -> None:
+    """Write a result as a line of JSON, or as rows: tabs between their fields, tabs and line ends in these escaped."""
+    if as_json:
+        write(json.dumps(value, ensure_ascii=False))
+        return
+    for row in rows:
+        write("\t".join(one_line(str(field)) for field in row))
 
 
 class Uncovered:

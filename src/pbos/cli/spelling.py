@@ -10,14 +10,14 @@ from typer import Option
 
 import pbos
 from pbos.cli import options
-from pbos.cli.common import batches, check_column, words_from, write, write_json, write_row
+from pbos.cli.common import batches, check_column, words_from, write, write_result
 from pbos.errors import InputError, one_line
 from pbos.files.atomic import write_whole
 
 NumberOption = Annotated[int, Option("-n", "--number", min=1, help="The number of segmentations.")]
 
 
-@options.with_options(*options.settings("boundaries", "types", "min_prob_words", "em_rounds"))
+@options.with_options(object, "boundaries", "types", "min_prob_words", "em_rounds")
 def segment(
     words: options.Words = None,
     model: options.Model = None,
@@ -54,11 +54,8 @@ def segment(
             found = segmenter.segment(batch, number)
         done += len(batch)
         for word, segmentations in zip(batch, found, strict=True):
-            if json:
-                write_json({"word": word, "segmentations": [one._asdict() for one in segmentations]})
-            else:
-                for one in segmentations:
-                    write_row(word, "/".join(one.pieces), f"{one.probability:.3f}")
+            rows = [(word, "/".join(one.pieces), f"{one.probability:.3f}") for one in segmentations]
+            write_result(json, {"word": word, "segmentations": [one._asdict() for one in segmentations]}, rows)
 
 
 def explain(
@@ -100,7 +97,7 @@ def explain(
             with write_whole(svg) as stream:
                 stream.write(explanation.svg().encode())
         if json:
-            write_json(explanation.to_dict())
+            write_result(json, explanation.to_dict(), ())
             continue
         write(f"\n{explanation}" if at else str(explanation))
         if nearest:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from typing import Annotated, Any
 
@@ -14,14 +13,13 @@ from pbos.cli.common import (
     Uncovered,
     batches,
     check_column,
-    escape,
     lines_of,
     name_of,
     note,
     warn_missing,
     words_from,
-    write_json,
-    write_row,
+    write,
+    write_result,
 )
 from pbos.errors import InputError
 from pbos.files.paths import is_folder, is_table
@@ -103,9 +101,9 @@ def embed(
         raise InputError("--confidence needs a table or .jsonl as output file, or text on stdout")
     missing = missing or ("null" if to_table else "zeros" if format == "npy" else "skip")
     given: dict[str, Any] = {"exact": exact or vectors is not None, "threads": threads}
+    chosen: Any = model if to_folder and vectors is None else _load(model, vectors)
     if not to_table:
-        source = words_from(words, input, column, missing)
-        _write_rows(_load(model, vectors), source, output, format, confidence=confidence, **given)
+        _write_rows(chosen, words_from(words, input, column, missing), output, format, confidence=confidence, **given)
         return
     given |= {
         "column": column,
@@ -114,19 +112,17 @@ def embed(
         "missing": missing,
     }
     if to_folder:
-        chosen = model if vectors is None else _load(model, vectors)
         done = pbos.embed_files(chosen, str(input), str(output), scheduler=scheduler, **given)
         if done.kept:
             note(f"{done.kept} of {done.kept + done.parts} parts were there already")
     else:
-        loaded = _load(model, vectors)
         from pbos.adapters.arrow import embed_table
         from pbos.tables.columns import table_of_words
 
         table: Any = input
         if words or input is None or not is_table(input):
             table = table_of_words(words_from(words, input, None, missing), column or "word")
-        done = embed_table(loaded, table, str(output), **given)
+        done = embed_table(chosen, table, str(output), **given)
     if to_folder or table is input:  # otherwise `words_from` has warned
         warn_missing(done.missing, missing)
     Uncovered(done.uncovered, done.examples).warn()
@@ -157,7 +153,7 @@ def _write_rows(
             write_batches(output, format, found, model.dims)
         else:
             for row in rows(format, found):
-                sys.stdout.write(escape(row.decode(), sys.stdout))
+                write(row.decode().removesuffix("\n"))
     uncovered.warn()
 
 
@@ -202,12 +198,10 @@ def neighbors(
     uncovered = Uncovered()
 
     def show(asked: dict[str, Any], label: str, near: list[tuple[str, float]]) -> None:
-        if json:
-            write_json({**asked, "neighbors": [{"word": word, "cosine": cosine} for word, cosine in near]})
-            return
         trust = [] if asked.get("confidence") is None else [f"{asked['confidence']:.3f}"]
-        for word, cosine in near:
-            write_row(label, word, f"{cosine:.3f}", *trust)
+        found = [{"word": word, "cosine": cosine} for word, cosine in near]
+        rows = [(label, word, f"{cosine:.3f}", *trust) for word, cosine in near]
+        write_result(json, {**asked, "neighbors": found}, rows)
 
     if combined:
         plus, minus = (list(words_from(signed, None)) if signed else [] for signed in (positive, negative))
@@ -249,10 +243,7 @@ def similarity(
         uncovered.add(first + second, vectors)
         found = pbos.cosines(vectors[: len(batch)], vectors[len(batch) :])
         for one, other, cosine in zip(first, second, found.tolist(), strict=True):
-            if json:
-                write_json({"words": [one, other], "cosine": cosine})
-            else:
-                write_row(one, other, f"{cosine:.3f}")
+            write_result(json, {"words": [one, other], "cosine": cosine}, [(one, other, f"{cosine:.3f}")])
     uncovered.warn()
 
 
