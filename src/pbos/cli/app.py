@@ -15,7 +15,7 @@ import typer
 from pbos import __version__
 from pbos.cli import compile as compiling
 from pbos.cli import eval as evaluation
-from pbos.cli import files, learn, serve, spelling, vectors
+from pbos.cli import files, learn, serve, words
 from pbos.cli.common import message, note
 from pbos.errors import PbosError
 
@@ -99,11 +99,11 @@ def start() -> None:
 
 
 COMMANDS: tuple[Callable[..., None], ...] = (
-    spelling.segment,
-    spelling.explain,
-    vectors.embed,
-    vectors.neighbors,
-    vectors.similarity,
+    words.segment,
+    words.explain,
+    words.embed,
+    words.neighbors,
+    words.similarity,
     files.train,
     files.get,
     learn.count,
