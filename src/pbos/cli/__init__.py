@@ -4,7 +4,7 @@ Start with `app.py`, which lists the commands. They share their options (`option
 (`common.py`).
 
 Heavy modules are imported inside commands, so that `pbos --help` answers at once; nearly all others are imported in
-`run`, when Ctrl-C is handled.
+`main`, when Ctrl-C is handled.
 """
 
 import sys
@@ -23,30 +23,22 @@ class Interrupted(SystemExit):
     """Ctrl-C: ends the program after cleaning up; libraries that handle KeyboardInterrupt themselves let it pass."""
 
 
-def main() -> None:
-    """Run the command line; Ctrl-C ends it, a second one at once. Ctrl-C after the work is done has no effect."""
-    try:
-        with Interrupts(interrupt, again=signal.SIG_DFL, afterwards=signal.SIG_IGN):
-            run()
-    except Interrupted:
-        sys.stderr.write(INTERRUPTED)
-        raise
-
-
 def interrupt(*_: object) -> None:
     """End the program."""
     raise Interrupted(130)
 
 
-def run() -> None:
-    """Run a command; its output is UTF-8."""
-    import atexit
-    import gc
-    import io
+def main() -> None:
+    """Run a command; Ctrl-C ends it, a second one at once. Ctrl-C after the work is done has no effect."""
+    try:
+        with Interrupts(interrupt, again=signal.SIG_DFL, afterwards=signal.SIG_IGN):
+            import atexit
+            import gc
 
-    from pbos.cli.app import start
+            from pbos.cli.app import start
 
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
-    atexit.register(gc.freeze)  # saves the garbage collection of all Numba objects at exit, a quarter of a second
-    start()
+            atexit.register(gc.freeze)  # saves a quarter of a second, in which all Numba objects would be collected
+            start()
+    except Interrupted:
+        sys.stderr.write(INTERRUPTED)
+        raise

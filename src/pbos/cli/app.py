@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import os
-import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 import typer
 
 from pbos import __version__
 from pbos.cli import compile as compiling
 from pbos.cli import eval as evaluation
-from pbos.cli import files, learn, serve, spelling, vectors
-from pbos.cli import get as getting
+from pbos.cli import files, learn, serve, words
 from pbos.cli.common import message, note
 from pbos.errors import PbosError
 
@@ -62,35 +61,29 @@ def errors_as_sentences() -> Iterator[None]:
     try:
         yield
         sys.stdout.flush()
+        return
     except PbosError as error:
-        fail(str(error))
+        sentence = str(error)
     except MemoryError as error:
-        fail(f"not enough memory ({error}); train and learn can do with less: see --memory")
+        sentence = f"not enough memory ({error}); train and learn can do with less: see --memory"
     except OSError as error:
-        drop_output()
-        if not isinstance(error, BrokenPipeError):  # as with `| head`, which is no error
-            place = f": {error.filename}" if error.filename else ""
-            said = error.strerror or str(error)
-            fail(f"{said[:1].lower()}{said[1:]}{place}")
-
-
-def drop_output() -> None:
-    """Drop output that cannot be written; otherwise Python complains when it flushes stdout at exit."""
-    try:
-        sys.stdout.flush()
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def fail(sentence: str) -> NoReturn:
-    """Print an error message and exit."""
+        try:
+            sys.stdout.flush()
+        except OSError:  # Python would complain when it flushes stdout at exit
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(error, BrokenPipeError):  # as with `| head`, which is no error
+            return
+        said = error.strerror or str(error)
+        sentence = f"{said[:1].lower()}{said[1:]}" + (f": {error.filename}" if error.filename else "")
     note(sentence)
     sys.exit(2)
 
 
 @errors_as_sentences()
 def start() -> None:
-    """Run the application."""
+    """Run the application; its output is UTF-8."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
     try:
         code = app(prog_name="pbos", standalone_mode=False)
     except UsageError as error:
@@ -106,13 +99,13 @@ def start() -> None:
 
 
 COMMANDS: tuple[Callable[..., None], ...] = (
-    spelling.segment,
-    spelling.explain,
-    vectors.embed,
-    vectors.neighbors,
-    vectors.similarity,
+    words.segment,
+    words.explain,
+    words.embed,
+    words.neighbors,
+    words.similarity,
     files.train,
-    getting.get,
+    files.get,
     learn.count,
     learn.learn,
     files.complete,
@@ -126,6 +119,6 @@ MEASURES: tuple[Callable[..., None], ...] = (evaluation.similarity, evaluation.h
 measure = typer.Typer(help="Evaluate models on your data.", no_args_is_help=True)
 for group, commands in ((app, COMMANDS), (measure, MEASURES)):
     for command in commands:
-        first_sentence = re.split(r"(?<=\.)\s", command.__doc__ or "", maxsplit=1)[0]  # typer would cut it
-        group.command(short_help=" ".join(first_sentence.split()))(errors_as_sentences()(command))
+        first_sentence = f"{str(command.__doc__).partition('.')[0]}."  # typer would cut it
+        group.command(short_help=first_sentence)(errors_as_sentences()(command))
 app.add_typer(measure, name="eval")

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext, suppress
 from itertools import islice
-from typing import TYPE_CHECKING, Any, TextIO, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from pbos.errors import InputError, for_terminal, one_line, shortened
 from pbos.files.paths import decoded_lines, is_table, lines_between, open_bytes, words_of_lines
@@ -97,27 +97,22 @@ def note(sentence: str) -> None:
 
 def message(sentence: object) -> str:
     """Return what stderr shows of a message: one line, not too long."""
-    return escape(one_line(shortened(str(sentence))), sys.stderr)
-
-
-def escape(text: str, stream: TextIO) -> str:
-    """Escape control characters for a terminal, which would obey them; files and pipes get a text as it is."""
-    return for_terminal(text) if stream.isatty() else text
+    shown = one_line(shortened(str(sentence)))
+    return for_terminal(shown) if sys.stderr.isatty() else shown
 
 
 def write(line: str) -> None:
-    """Write a line, or several, to stdout."""
-    sys.stdout.write(escape(line, sys.stdout) + "\n")
+    """Write a line, or several, to stdout; a terminal, which would obey control characters, gets them escaped."""
+    sys.stdout.write((for_terminal(line) if sys.stdout.isatty() else line) + "\n")
 
 
-def write_row(*fields: object) -> None:
-    """Write a line of fields with tabs between them; tabs and line ends in a field are escaped."""
-    write("\t".join(one_line(str(field)) for field in fields))
-
-
-def write_json(value: Any) -> None:
-    """Write a value as one line of JSON."""
-    write(json.dumps(value, ensure_ascii=False))
+def write_result(as_json: bool, value: Any, rows: Iterable[Iterable[object]]) -> None:
+    """Write a result as a line of JSON, or as rows: tabs between their fields, tabs and line ends in these escaped."""
+    if as_json:
+        write(json.dumps(value, ensure_ascii=False))
+        return
+    for row in rows:
+        write("\t".join(one_line(str(field)) for field in row))
 
 
 class Uncovered:

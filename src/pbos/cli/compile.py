@@ -6,15 +6,11 @@ import tempfile
 import time
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pbos.cli import options
-from pbos.cli.common import write, write_json
+from pbos.cli.common import write_result
 from pbos.errors import PbosWarning
 from pbos.settings import DTYPES
-
-if TYPE_CHECKING:
-    from pbos.model import Model
 
 N_WORDS = 1200  # enough for a confidence
 OTHER_LETTERS = "".join(map(chr, range(0x4E00, 0x4E00 + 300)))  # more letters than a byte can count
@@ -48,40 +44,31 @@ def compile(json: options.Json = False) -> None:
     cache = getattr(compose, "stats", None)  # there is none if Numba is switched off
     folder = cache and cache.cache_path
     seconds = time.perf_counter() - start
-    if json:
-        write_json({"functions": count, "seconds": seconds, "folder": folder})
-        return
     where = "kept nowhere: set NUMBA_CACHE_DIR to a folder that can be written" if folder is None else f"in {folder}"
-    write(f"{count} functions compiled in {seconds:.0f} s, {where}")
+    sentence = f"{count} functions compiled in {seconds:.0f} s, {where}"
+    write_result(json, {"functions": count, "seconds": seconds, "folder": folder}, [[sentence]])
 
 
 def use_everything(folder: Path) -> None:
     """Read, train and use small models of every kind, which compiles all kernels."""
-    from pbos import Segmenter, learn, load, train
+    from pbos import Segmenter, WordVectors, learn, load, train
 
     english = load()
-    use(english)
     words = english.words[:N_WORDS]
     vectors = english.embed(words)[:, :8]
     file, text = folder / "vectors.vec", folder / "text.txt"
-    rows = (f"{word} {' '.join(map(str, row))}" for word, row in zip(words, vectors.tolist(), strict=True))
-    file.write_text("\n".join([f"{len(words)} 8", *rows]) + "\n", encoding="utf-8")
+    WordVectors(words, vectors).write(file)
     text.write_text((" ".join(words) + "\n") * 5, encoding="utf-8")
     model = train(file, progress=False)
     model.save(folder / "model")
     foreign = train((list(OTHER_LETTERS), english.embed(list(OTHER_LETTERS))[:, :8] + 1), progress=False)
-    for each in (model, load(folder / "model"), foreign):
-        for dtype in DTYPES:
-            use(each.compress(dtype=dtype))
+    models = [each.compress(dtype=dtype) for each in (model, load(folder / "model"), foreign) for dtype in DTYPES]
+    for each in (english, *models):
+        each.embed("higher")
+        each.segment("higher")
+        each.sample("higher")
+        each.explain("higher").to_dict()
     train(file, preset="pbos", progress=False)
     learn(text, dims=4, progress=False)
     segmenter = Segmenter.from_counts(dict.fromkeys(words, 1), boundaries=True, min_prob_words=2, em_rounds=1)
     segmenter.segment("higher")
-
-
-def use(model: Model) -> None:
-    """Use a model in every way."""
-    model.embed("higher")
-    model.segment("higher")
-    model.sample("higher")
-    model.explain("higher").to_dict()

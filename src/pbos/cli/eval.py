@@ -9,7 +9,7 @@ from typer import Argument, Option
 
 import pbos
 from pbos.cli import options
-from pbos.cli.common import write_json, write_row
+from pbos.cli.common import write_result
 
 if TYPE_CHECKING:
     from pbos.evaluation.results import Embedder, Result
@@ -62,9 +62,8 @@ def heldout(
 
 
 def _show(result: Result, json: bool) -> None:
-    if json:
-        write_json(result.to_dict())
-        return
+    rows = []
     for name, score in result.scores.items():
         interval = [] if score.low is None else [f"[{score.low:.3f}, {score.high:.3f}]"]
-        write_row(result.dataset, name, f"{score.value:.3f}", *interval)
+        rows.append((result.dataset, name, f"{score.value:.3f}", *interval))
+    write_result(json, result.to_dict(), rows)

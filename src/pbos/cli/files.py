@@ -1,4 +1,4 @@
-"""Commands that make and change files: train, info, compress, complete, convert."""
+"""Commands that make and change files: train, get, info, compress, complete, convert."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typer import Argument, Option
 
 import pbos
 from pbos.cli import options
-from pbos.cli.common import MAX_SHOWN, check_column, lines_of, name_of, note, words_from, write, write_json
-from pbos.errors import InputError, one_line
+from pbos.cli.common import MAX_SHOWN, check_column, lines_of, name_of, note, words_from, write_result
+from pbos.errors import InputError
 from pbos.files.atomic import check_target
 from pbos.settings import DTYPES
 from pbos.tables.formats import FORMATS, check_words, choose_format
@@ -39,7 +39,7 @@ class Training:
     seed: Annotated[int, Option(min=0, help="Determines the order of words and which ones are held out.")] = 0
 
 
-@options.with_options(*options.fields_of(Training), *options.settings())
+@options.with_options(Training, *options.SETTINGS)
 def train(
     vectors: Annotated[str, Argument(metavar="VECTORS", help="Word vectors: word2vec, GloVe, .vec, .npz, a folder.")],
     output: options.ModelOutput,
@@ -70,27 +70,72 @@ def train(
     """
     from pbos.jobs.workspace import JOB
     from pbos.training.plan import Plan
-    from pbos.training.train import check_arguments, folder_for_parts, memory_size, read_vectors
+    from pbos.training.train import check_arguments, read_vectors
     from pbos.words.variants import resolved
 
+    given |= {"output": output, "memory": memory, "scheduler": scheduler, "parts": parts}
+    checked = check_arguments(**given)
     if plan:
-        recipe = check_arguments(**given).recipe
-        scratch = None if memory is None else folder_for_parts(output, parts).parent
-        table = read_vectors(vectors, given.get("limit"), None, scratch)
-        most = None if memory is None else memory_size(memory)
-        needs = Plan.of(table.words, table.dims, resolved(recipe, table.words), given.get("threads"), most)
-        if json:
-            write_json(needs.to_dict())
-        else:
-            for name, value in needs.facts().items():
-                write(f"{name}: {value}")
+        table = read_vectors(vectors, given.get("limit"), None, checked.parts and checked.parts.parent)
+        recipe = resolved(checked.recipe, table.words)
+        needs = Plan.of(table.words, table.dims, recipe, given.get("threads"), checked.memory)
+        write_result(json, needs.to_dict(), ([f"{name}: {value}"] for name, value in needs.facts().items()))
         return
     if json:
         raise InputError("--json writes the plan; give --plan too, or leave it out")
-    given |= {"output": output, "memory": memory, "scheduler": scheduler, "parts": parts}
-    folder = check_arguments(**given).parts
-    check_output(output, replace=force or (folder is not None and (folder / JOB).exists()))
+    check_output(output, replace=force or (checked.parts is not None and (checked.parts / JOB).exists()))
     note_saved(pbos.train(vectors, counts, **given), output)
+
+
+def _published() -> list[str]:
+    from pbos.tables import published
+
+    return [table.name for table in published.tables()]
+
+
+def get(
+    name: Annotated[
+        str | None,
+        Argument(metavar="NAME", help="The vectors; without a name, list all.", autocompletion=_published),
+    ] = None,
+    output: Annotated[
+        str | None, Option("-o", "--output", metavar="FOLDER", help="Train a model and save it here.")
+    ] = None,
+    force: options.Force = False,
+    json: options.Json = False,
+) -> None:
+    """Download published word vectors by name.
+
+    Checks them and prints their path. They are kept in ~/.cache/pbos, or in the folder that PBOS_CACHE names. An
+    interrupted download goes on where it was. With --output, a model is trained on them with default settings; for
+    others, use `pbos train`.
+
+    \b
+    Examples:
+      pbos get
+      pbos get glove-6b-100d -o glove-model
+      pbos get fasttext-crawl-de
+      pbos train "$(pbos get polyglot-tr)" --preset pbos -o turkish-model
+    """
+    from pbos.tables import published
+
+    if output is None and force:
+        raise InputError("--force replaces a model; give its folder with --output")
+    if output is not None and (name is None or json):
+        raise InputError("--output trains a model; give the NAME of vectors, and leave out --json")
+    if name is None:
+        for table in published.tables():
+            facts = {"name": table.name, "description": table.about, "license": table.license, "page": table.page}
+            write_result(json, facts, [[f"{table.name:<20} {table.about} ({table.license})"]])
+        return
+    if output is not None:
+        check_output(output, replace=force)  # before a download
+    path = published.get(name)
+    if output is None:
+        write_result(json, {"name": name, "path": str(path)}, [[path]])
+        return
+    counts = path / "counts.tsv.gz"
+    note_saved(pbos.train(path, counts if counts.exists() else None, output=output), output)
 
 
 def check_output(folder: str, *, replace: bool) -> None:
@@ -142,26 +187,18 @@ def info(
       pbos info -m my-model --json
     """
     config = pbos.load(model, verify=verify).config()
-    if json:
-        write_json(config)
-        return
     try:
         facts = facts_of(**config)
     except (AttributeError, KeyError, TypeError, ValueError):  # an info that pbos has not written
         facts = config
     width = max(map(len, facts))
-    for name, value in facts.items():
-        shown = f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else value
-        write(one_line(f"{name:<{width}}  {shown}"))
+    shown = {name: f"{value:,}" if type(value) is int else value for name, value in facts.items()}
+    write_result(json, config, ([f"{name:<{width}}  {value}"] for name, value in shown.items()))
 
 
 def facts_of(info: dict[str, Any], spelling: dict[str, Any], **config: Any) -> dict[str, Any]:
     """Return what the config of a model says, without settings that its solver does not use."""
-    hidden = {
-        "training",
-        "confidence",
-        *UNUSED_SETTINGS.get(info["solver"], ()),
-    }  # config says if there is a confidence
+    hidden = {"training", "confidence", *UNUSED_SETTINGS.get(info["solver"], ())}  # `config` has the confidence
     settings = {name: value for name, value in info.items() if name not in hidden}
     return {**config, **spelling, **settings, **training_facts(info["training"])}
 

@@ -16,14 +16,13 @@ from pbos.errors import InputError
 from pbos.files.atomic import remove
 from pbos.files.paths import absolute, is_remote, to_local_path
 
-CooccurrencesOption = Annotated[
-    Path | None, Option(metavar="FOLDER", help="Keep the co-occurrences, for pbos learn FOLDER or to add text.")
-]
-
 
 class Counting:
     """Options of count and learn that the library takes as they are."""
 
+    cooccurrences: Annotated[
+        Path | None, Option(metavar="FOLDER", help="Keep the co-occurrences, for pbos learn FOLDER or to add text.")
+    ] = None
     column: Annotated[
         str | None, Option(metavar="NAME", help="Tables: the column of text; by default the only one of strings.")
     ] = None
@@ -49,7 +48,7 @@ class Learning(Counting):
     seed: Annotated[int, Option(min=0, help="Determines how frequent words are subsampled.")] = 0
 
 
-@options.with_options(*options.fields_of(Counting))
+@options.with_options(Counting)
 def count(
     text: Annotated[
         list[str] | None, Argument(metavar="FILE", help="Text or tables, possibly compressed; by default stdin.")
@@ -57,7 +56,6 @@ def count(
     *,
     output: Annotated[str, Option("-o", "--output", metavar="FILE", help="Where to write the counts: .tsv or .csv.")],
     min_count: Annotated[int, Option(min=1, help="Leave out words that occur less often.")] = 1,
-    cooccurrences: CooccurrencesOption = None,
     **given: Any,
 ) -> None:
     """Count the words of a text.
@@ -72,11 +70,11 @@ def count(
       pbos count 'texts/*.txt.gz' --scheduler tcp://10.0.0.1:8786 -o counts.tsv
       pbos count corpus.txt --cooccurrences counted -o counts.tsv
     """
-    counts = pbos.count(texts_of(text), output, min_count=min_count, cooccurrences=cooccurrences, **given)
+    counts = pbos.count(texts_of(text), output, min_count=min_count, **given)
     note(f"wrote {output}: {len(counts):,} words, {int(counts.counts.sum()):,} times in all")
 
 
-@options.with_options(*options.fields_of(Learning), *options.settings("max_vectors"))
+@options.with_options(Learning, "max_vectors")
 def learn(
     text: Annotated[
         list[str] | None,
@@ -85,7 +83,6 @@ def learn(
     *,
     output: options.ModelOutput,
     force: options.Force = False,
-    cooccurrences: CooccurrencesOption = None,
     **given: Any,
 ) -> None:
     """Learn a model from text.
@@ -103,7 +100,7 @@ def learn(
       pbos learn counted --dims 300 -o my-model
       pbos learn reviews.parquet --column text --memory 8G -o my-model
     """
-    add, resume = given["add"], given["resume"]
+    cooccurrences, add, resume = given.pop("cooccurrences", None), given["add"], given["resume"]
     if add and cooccurrences is None:
         raise InputError("--add needs the folder to add to; give it with --cooccurrences")
     folder = absolute(Path(output).name if is_remote(output) else output)

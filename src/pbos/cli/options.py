@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import fields
+from dataclasses import Field, fields
 from functools import wraps
 from typing import Annotated, Any, get_args, get_type_hints
 
@@ -64,44 +64,38 @@ Scheduler = Annotated[
 Json = Annotated[bool, Option("--json", help="Write JSON, one object per line.")]
 
 
-def with_options(*options: inspect.Parameter) -> Callable[[Command], Command]:
-    """Replace the `**given` of a command by options; it gets those that are not None."""
+def _of_setting(setting: Field[Any]) -> Any:
+    help, choices = setting.metadata["help"], setting.metadata["choices"]
+    types = get_type_hints(Preset)[setting.name]
+    kind, *others = get_args(types) or [types]
+    if words := [word for other in others for word in get_args(other)]:  # lam is a number or "auto"
+        return Annotated[str | None, one_of(words, help, number=True)]
+    return Annotated[str | None, one_of(choices, help)] if choices else Annotated[kind | None, Option(help=help)]
+
+
+SETTINGS = {one.name: _of_setting(one) for one in fields(Preset)}  # of a model, as options
+
+
+def with_options(declared: type, *settings: str) -> Callable[[Command], Command]:
+    """Replace the `**given` of a command by options: those that a class declares as its fields, and some settings.
+
+    The command gets those that are not None.
+    """
+    options = get_type_hints(declared, include_extras=True) | {name: SETTINGS[name] for name in settings}
 
     def decorate(command: Command) -> Command:
         signature = inspect.signature(command, eval_str=True)
-        *own, _ = signature.parameters.values()
+        *parameters, _ = signature.parameters.values()
+        for name, kind in options.items():
+            default = getattr(declared, name, None)
+            parameters.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind))
 
         @wraps(command)
         def run(**values: Any) -> None:
             names = [name for name, value in values.items() if value is not None or name in signature.parameters]
             command(**{name: values[name] for name in names})
 
-        run.__signature__ = signature.replace(parameters=[*own, *options])  # type: ignore[attr-defined]
+        run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
         return run
 
     return decorate
-
-
-def fields_of(declared: type) -> list[inspect.Parameter]:
-    """Return the options that a class declares as its fields."""
-    types = get_type_hints(declared, include_extras=True)
-    return [_option(name, annotation, getattr(declared, name)) for name, annotation in types.items()]
-
-
-def settings(*names: str) -> list[inspect.Parameter]:
-    """Return options for settings of a model: these, or all."""
-    types, options = get_type_hints(Preset), []
-    for setting in fields(Preset):
-        help, choices = setting.metadata["help"], setting.metadata["choices"]
-        kind, *others = get_args(types[setting.name]) or [types[setting.name]]
-        words = [word for other in others for word in get_args(other)]  # lam is a number or "auto"
-        option = Option(help=help)
-        if choices or words:
-            kind, option = str, one_of(choices or words, help, number=bool(words))
-        if not names or setting.name in names:
-            options.append(_option(setting.name, Annotated[kind | None, option], None))
-    return options
-
-
-def _option(name: str, annotation: Any, default: Any) -> inspect.Parameter:
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)

@@ -41,7 +41,7 @@ def serve(
     # Products of matrices in one thread each: requests share the cores, and threads of one would wait for each other.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before NumPy is imported
     try:
-        from pbos.server.run import listen, run, url_of
+        from pbos.server.run import listen, run
     except ModuleNotFoundError:
         raise MissingExtraError("pbos serve", "serve") from None
     from pbos.server import make_app
@@ -54,7 +54,8 @@ def serve(
         given = None if model is None else pbos.load(model)
         title = None if model is None else Path(model).resolve().name
         app = make_app(given, name=title, hosts=[host, *(allow_host or [])], token=token)
-        url = url_of(listener)
+        address, port = listener.getsockname()[:2]
+        url = f"http://[{address}]:{port}" if ":" in address else f"http://{address}:{port}"
         write(f"{url}  (API: {url}/docs; stop with Ctrl-C)")
         sys.stdout.flush()
         if open:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import random
 import re
-from itertools import compress
+from collections.abc import Iterable
+from itertools import compress, islice
 from typing import Any
 
 import numpy as np
@@ -21,42 +23,39 @@ def confidences(model: Model, words: list[str]) -> list[float | None]:
     return model.confidence(words).tolist() if model.has_confidence else [None] * len(words)
 
 
+def records(**columns: Iterable[Any]) -> list[dict[str, Any]]:
+    """Return a dictionary for each row of some columns."""
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
 def segmented(model: Model, words: list[str], n: int) -> list[dict[str, Any]]:
     """Return the n most probable segmentations of each word."""
-    return [
-        {"word": word, "segmentations": [cut._asdict() for cut in cuts]}
-        for word, cuts in zip(words, model.segment(words, n), strict=True)
-    ]
+    return records(word=words, segmentations=[[cut._asdict() for cut in cuts] for cuts in model.segment(words, n)])
 
 
 def weighted(model: Model, words: list[str]) -> list[dict[str, Any]]:
     """Return the weights of the subwords of each word."""
-    return [
-        {"word": word, "weights": [{"subword": subword, "weight": weight} for subword, weight in weights]}
-        for word, weights in zip(words, model.weights(words), strict=True)
-    ]
+    weights = [[{"subword": subword, "weight": weight} for subword, weight in one] for one in model.weights(words)]
+    return records(word=words, weights=weights)
 
 
 def trusted(model: Model, words: list[str]) -> list[dict[str, Any]]:
     """Return the confidence of each word; an error if the model has none."""
-    confidence = model.confidence(words).tolist()
-    return [{"word": word, "confidence": value} for word, value in zip(words, confidence, strict=True)]
+    return records(word=words, confidence=model.confidence(words).tolist())
 
 
 def similar(model: Model, pairs: list[tuple[str, str]]) -> list[dict[str, Any]]:
     """Return the cosine of each pair of words."""
-    found = model.similarity([first for first, _ in pairs], [second for _, second in pairs]).tolist()
-    return [{"words": pair, "cosine": cosine} for pair, cosine in zip(pairs, found, strict=True)]
+    found = model.similarity([first for first, _ in pairs], [second for _, second in pairs])
+    return records(words=pairs, cosine=found.tolist())
 
 
 def with_neighbors(model: Model, asked: list[tuple[str, int]]) -> list[dict[str, Any]]:
     """Return the neighbors of words, as many as are asked for with each, and the confidence of the words."""
     words = [word for word, _ in asked]
-    found = model.neighbors(words, max(n for _, n in asked))
-    return [
-        {"word": word, "confidence": value, "neighbors": as_neighbors(near[:n])}
-        for (word, n), near, value in zip(asked, found, confidences(model, words), strict=True)
-    ]
+    near = model.neighbors(words, max(n for _, n in asked))
+    neighbors = [as_neighbors(found[:n]) for (_, n), found in zip(asked, near, strict=True)]
+    return records(word=words, confidence=confidences(model, words), neighbors=neighbors)
 
 
 def as_neighbors(found: Neighbors) -> list[dict[str, Any]]:
@@ -66,23 +65,21 @@ def as_neighbors(found: Neighbors) -> list[dict[str, Any]]:
 
 def table_rows(model: Model, words: list[str], n: int) -> list[dict[str, Any]]:
     """Return a row of a table for each word, with its n nearest words."""
-    rows = zip(described(model, words), model.neighbors(words, n), strict=True)
-    return [{**row, "neighbors": as_neighbors(found)} for row, found in rows]
+    near = [as_neighbors(found) for found in model.neighbors(words, n)]
+    return [{**row, "neighbors": found} for row, found in zip(described(model, words), near, strict=True)]
 
 
 def described(model: Model, words: list[str]) -> list[dict[str, Any]]:
     """Return how each word is read and cut, and how far to trust its vector."""
-    return [
-        {
-            "word": word,
-            "read_as": lattice.word,
-            "known": lattice.word in model.subwords.word_rows,
-            "confidence": value,
-            "coverage": lattice.coverage(),
-            "pieces": lattice.best(1)[0].pieces,
-        }
-        for word, lattice, value in zip(words, model.lattice(words), confidences(model, words), strict=True)
-    ]
+    lattices = model.lattice(words)
+    return records(
+        word=words,
+        read_as=[one.word for one in lattices],
+        known=[one.word in model.subwords.word_rows for one in lattices],
+        confidence=confidences(model, words),
+        coverage=[one.coverage() for one in lattices],
+        pieces=[one.best(1)[0].pieces for one in lattices],
+    )
 
 
 def about_subword(model: Model, subword: str, n: int) -> dict[str, Any]:
@@ -122,13 +119,11 @@ def compared(model: Model, words: list[str]) -> dict[str, Any]:
     subwords = list(dict.fromkeys([*weights[0], *weights[1]]))
     table = np.array([[one.get(subword, 0.0) for one in weights] for subword in subwords]).reshape(-1, 2)
     parts = (table / lengths * (vectors_of(model, subwords) @ units[::-1].T)).mean(axis=1)
-    order = np.argsort(-parts, kind="stable").tolist()
+    rows = records(subword=subwords, weights=table.tolist(), contribution=parts.tolist())
     return {
         "words": described(model, words),
         "cosine": float(cosines(vectors[:1], vectors[1:])[0]),
-        "subwords": [
-            {"subword": subwords[at], "weights": table[at].tolist(), "contribution": float(parts[at])} for at in order
-        ],
+        "subwords": sorted(rows, key=lambda row: -row["contribution"]),
     }
 
 
@@ -138,12 +133,10 @@ def placed(model: Model, words: list[str]) -> dict[str, Any]:
     known = [bool(unit.any()) for unit in units]
     centered = units[known] - units[known].sum(axis=0) / max(1, sum(known))
     u, s, _ = np.linalg.svd(centered, full_matrices=False)
-    positions = np.pad(u * s, ((0, 0), (0, 2)))[:, :2].tolist()  # also for fewer than two words or dimensions
+    x, y = np.pad(u * s, ((0, 0), (0, 2)))[:, :2].T.tolist()  # also for fewer than two words or dimensions
     total = float(np.square(s).sum())
     return {
-        "points": [
-            {"word": word, "x": x, "y": y} for word, (x, y) in zip(compress(words, known), positions, strict=True)
-        ],
+        "points": records(word=compress(words, known), x=x, y=y),
         "without_vector": [word for word, has_vector in zip(words, known, strict=True) if not has_vector],
         "spread": float(np.square(s[:2]).sum()) / total if total > 0 else 1.0,
     }
@@ -155,13 +148,9 @@ def words_to_try(model: Model) -> tuple[list[str], list[str]]:
     The former are training words with their last two letters swapped; the latter some words and those nearest to each.
     """
     words = [word for word in model.words[min(COMMON, len(model) // 4) :] if word.isidentifier()]  # letters
-    words = spread(sorted(words, key=len)[len(words) // 2 :], 500)
-    swapped = [word[:-2] + word[-1] + word[-2] for word in words if len(word) > 1]
-    starts = spread(words, 6)
-    near = [word for found in model.neighbors(starts, 3) for word, _ in found]
-    return spread([word for word in swapped if word not in model], 5), list(dict.fromkeys([*starts, *near]))
-
-
-def spread(words: list[str], n: int) -> list[str]:
-    """Return n of the words, at equal distances; all if there are fewer."""
-    return words[:: max(1, len(words) // n)][:n]
+    words = sorted(words, key=len)[len(words) // 2 :]
+    random.Random(0).shuffle(words)
+    swapped = (word[:-2] + word[:-3:-1] for word in words)
+    near = [word for found in model.neighbors(words[:6], 3) for word, _ in found]
+    examples = list(islice((word for word in swapped if word not in model), 5))
+    return examples, list(dict.fromkeys([*words[:6], *near]))

@@ -251,11 +251,7 @@ def make_app(
         docs_url=None,  # FastAPI's own pages load scripts from other servers
         redoc_url=None,
         lifespan=few_threads,
-        exception_handlers={
-            InputError: input_error,
-            HTTPException: http_error,
-            RequestValidationError: validation_error,
-        },
+        exception_handlers={HTTPException: http_error, RequestValidationError: validation_error},
     )
     for router in (vectors, spelling, server):
         app.include_router(router)
@@ -384,11 +380,6 @@ def short_digits(vectors: FloatMatrix) -> npt.NDArray[np.float64]:
     size = np.abs(numbers)
     scale = 10.0 ** (8 - np.floor(np.log10(size, out=np.zeros_like(size), where=size > 0)))
     return np.rint(numbers * scale) / scale
-
-
-async def input_error(request: Request, error: InputError) -> Response:
-    """Return the response for words that pbos does not accept."""
-    return error_response(422, str(error))
 
 
 async def http_error(request: Request, error: HTTPException) -> Response:

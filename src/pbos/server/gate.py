@@ -8,7 +8,6 @@ import ipaddress
 import logging
 import traceback
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -20,7 +19,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from pbos.errors import shortened
+from pbos.errors import InputError, shortened
 from pbos.server.schemas import Limits
 
 # The page loads only its own files, cannot be framed, and sends data nowhere else.
@@ -69,7 +68,7 @@ class RequestGuard:
 
     def __init__(self, app: ASGIApp, load: Load, hosts: Iterable[str] | None = None, token: str | None = None) -> None:
         self.app, self.load, self.limits = app, load, load.limits
-        self.hosts = None if hosts is None else {name.lower() for name in hosts}
+        self.hosts = None if hosts is None else {"localhost", *(name.lower() for name in hosts)}
         self.token = None if token is None else f"Bearer {token}".encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -85,6 +84,8 @@ class RequestGuard:
             pass
         except HTTPException as refusal:
             failure = error_response(refusal.status_code, refusal.detail, refusal.headers)
+        except InputError as error:  # words that pbos does not accept
+            failure = error_response(422, str(error))
         except asyncio.CancelledError:  # the server was stopped, and does not wait any longer
             failure = error_response(503, "the server was stopped")
         except Exception as error:
@@ -98,15 +99,18 @@ class RequestGuard:
 
     async def handle(self, scope: Scope, receive: Receive, answer: Answer) -> None:
         """Let a request in or refuse it; cancel it when its client is gone."""
-        headers, path = Headers(scope=scope), scope["path"].removeprefix(scope.get("root_path", ""))
-        self.check_host(headers.get("host", ""))
+        request, path = Request(scope, receive), scope["path"].removeprefix(scope.get("root_path", ""))
+        self.check_host(request.headers.get("host", ""))
         if path.startswith("/health"):
             await self.app(scope, receive, answer)
             return
-        if path not in WITHOUT_TOKEN and not path.startswith("/static/"):
-            self.check_token(headers.get("authorization", ""))
+        token = None if path in WITHOUT_TOKEN or path.startswith("/static/") else self.token
+        given = request.headers.get("authorization", "").encode("latin-1")
+        if token is not None and not hmac.compare_digest(given, token):
+            sentence = "this server needs a token: send Authorization: Bearer TOKEN, or open the page with #token=TOKEN"
+            raise HTTPException(401, sentence, {"www-authenticate": "Bearer"})
         self.load.check()
-        body = await self.read(Request(scope, receive), answer)
+        body = await self.read(request, answer)
         weight = 1 + len(body) // WEIGHT
         unread: list[Message] = [{"type": "http.request", "body": body}]
 
@@ -130,47 +134,36 @@ class RequestGuard:
     async def read(self, request: Request, answer: Answer) -> bytes:
         """Read the body of a request within limits of its length and time."""
         most, seconds, body = self.limits.body_bytes, self.limits.body_seconds, bytearray()
-        ends = {"content-length", "transfer-encoding"} & set(request.headers)
-        if len(ends) == 2:  # proxies disagree on where the body ends
+        if {"content-length", "transfer-encoding"} <= set(request.headers):  # proxies disagree on where the body ends
             sentence = "the request has both Content-Length and Transfer-Encoding; send one of them"
             raise HTTPException(400, sentence, {"connection": "close"})
-        if not ends:
-            return b""
         too_long = HTTPException(413, f"the body is longer than {most:,} bytes; send fewer words at a time")
         if int(request.headers.get("content-length", 0)) > most:
             raise too_long
         try:
             with fail_after(seconds):
                 async for piece in request.stream():
-                    self.load.check()
                     answer.hold(len(piece))
+                    self.load.check()
                     body += piece
                     if len(body) > most:
                         raise too_long
         except TimeoutError:
             sentence = f"the body did not arrive within {seconds:g} seconds"
             raise HTTPException(408, sentence, {"connection": "close"}) from None
-        self.load.check()
         return bytes(body)
 
     def check_host(self, host: str) -> None:
         """Refuse requests for names that are not ours, so that no other site can pose as this one (DNS rebinding)."""
         if self.hosts is None:
             return
-        with suppress(ValueError):
+        try:
             name = urlsplit(f"//{host}").hostname or ""
-            if name == "localhost" or name in self.hosts:
-                return
-            ipaddress.ip_address(name)  # an address needs no DNS
-            return
-        sentence = "the server does not answer for this Host; start it with --allow-host NAME if it should"
-        raise HTTPException(421, sentence)
-
-    def check_token(self, authorization: str) -> None:
-        """Refuse requests without the token, if there is one."""
-        if self.token is not None and not hmac.compare_digest(authorization.encode("latin-1"), self.token):
-            sentence = "this server needs a token: send Authorization: Bearer TOKEN, or open the page with #token=TOKEN"
-            raise HTTPException(401, sentence, {"www-authenticate": "Bearer"})
+            if name not in self.hosts:
+                ipaddress.ip_address(name)  # an address needs no DNS
+        except ValueError:
+            sentence = "the server does not answer for this Host; start it with --allow-host NAME if it should"
+            raise HTTPException(421, sentence) from None
 
 
 @dataclass

@@ -47,12 +47,6 @@ def listen(host: str, port: int) -> socket.socket:
     return listener
 
 
-def url_of(listener: socket.socket) -> str:
-    """Return the address to open in a browser."""
-    host, port = listener.getsockname()[:2]
-    return f"http://[{host}]:{port}" if listener.family == socket.AF_INET6 else f"http://{host}:{port}"
-
-
 def run(app: FastAPI, listener: socket.socket) -> None:
     """Serve until interrupted."""
     # Not a line for each connection that cannot be accepted while files have run out.

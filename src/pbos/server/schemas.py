@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass
 from typing import Annotated, Any, Generic, TypeVar
 
@@ -40,10 +39,10 @@ class Request(BaseModel):
     @classmethod
     def without_most_unknown(cls, body: Any) -> Any:
         """Keep only the first unknown field: each would be an error of its own, which takes long."""
-        if not isinstance(body, dict):
-            return body
-        unknown = itertools.islice((name for name in body if name not in cls.model_fields), 1)
-        return {name: body[name] for name in (*(body.keys() & cls.model_fields.keys()), *unknown)}
+        if isinstance(body, dict):
+            for name in [name for name in body if name not in cls.model_fields][1:]:
+                del body[name]
+        return body
 
 
 class Results(BaseModel, Generic[Item]):
