@@ -44,7 +44,7 @@ def cutting() -> Row:
     """Return the speed of cutting text into words."""
     from gensim.utils import tokenize
 
-    from pbos.corpus.sources import words_of
+    from pbos.words.tokens import words_of
 
     with inputs.corpus().open("rb") as stream:
         text = stream.read(BLOCK).decode("utf-8", "ignore")

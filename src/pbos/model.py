@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property, partial
 from os import PathLike
@@ -19,6 +19,7 @@ from pbos.segmenter import Segmenter
 from pbos.settings import Missing, Spelling
 from pbos.words.arrays import FloatMatrix, checked_out, cosines, principal_components
 from pbos.words.confidence import Confidence
+from pbos.words.contexts import KINDS, ContextMap, Mixed
 from pbos.words.explanation import Explanation
 from pbos.words.index import SubwordIndex
 from pbos.words.lattice import Lattice
@@ -29,6 +30,8 @@ from pbos.words.search import SearchedWords, asked_for
 from pbos.words.subwords import Subwords
 from pbos.words.text import MissingWord, PackedStrings, as_words, encode, first_of_equal, one_or_many, pack_strings
 from pbos.words.vectors import SubwordVectors
+
+Contexts = str | Iterable[str] | Mapping[str, str | Iterable[str]]
 
 
 class Model(Segmenter):
@@ -53,12 +56,14 @@ class Model(Segmenter):
         target_vectors: FloatMatrix | None = None,
         info: dict[str, Any] | None = None,
         confidence: Confidence | None = None,
+        contexts: ContextMap | None = None,
     ) -> None:
         self.subwords = Subwords(index, spelling, subword_vectors.lengths, packed_words)
         self.index, self.spelling, self.subword_vectors = index, spelling, subword_vectors
         self.dims = subword_vectors.dims
         self.info: dict[str, Any] = read_only(info or {})
-        self._packed_words, self._target_vectors, self._confidence = packed_words, target_vectors, confidence
+        self._packed_words, self._target_vectors = packed_words, target_vectors
+        self._confidence, self._contexts = confidence, contexts
         if target_vectors is not None:
             target_vectors.flags.writeable = False
 
@@ -77,6 +82,7 @@ class Model(Segmenter):
         self,
         words: str | Iterable[str | None] | None,
         *,
+        contexts: Contexts | None = None,
         threads: int | None = None,
         out: FloatMatrix | None = None,
         exact: bool = False,
@@ -88,6 +94,9 @@ class Model(Segmenter):
 
         Args:
             words: A word, a list or any iterable of str, a NumPy array of strings, a pandas or Arrow column.
+            contexts: Sentences in which the word occurs, one or a list; for many words a mapping from words to these.
+                What they tell is mixed with the spelling; training words stay as they are. The model must have been
+                trained with a text (see `train`).
             threads: The number of threads; None for one per core. The result does not depend on it.
             out: For many words: a C-contiguous float32 array (n_words, dims) to write into.
             exact: Return a training word's given vector instead of the composed one; the model must have them
@@ -99,6 +108,8 @@ class Model(Segmenter):
             shape = len(many), self.dims
             out = np.empty(shape, np.float32) if out is None else checked_out(out, shape)
             self.subwords.embed(many, self.subword_vectors, out, threads)
+            if contexts is not None:
+                out[:] = self._mixed(words, many, contexts).vectors
         except MissingWord as error:
             raise InputError(f'{error}, or embed them with missing="zeros"') from None
         if exact:
@@ -119,13 +130,53 @@ class Model(Segmenter):
         """Whether the model has a confidence; `default` models of at least 1,000 words have one."""
         return self._confidence is not None
 
-    @overload
-    def confidence(self, words: str | None, *, threads: int | None = None, missing: Missing = "error") -> float: ...
+    def _mixed(self, words: Any, many: list[str], contexts: Contexts) -> Mixed:
+        """Return the vectors of words, given one or many and as a list, with what contexts tell of some of them."""
+        if self._contexts is None:
+            raise InputError("this model cannot use contexts; train one with a text: train(vectors, text=...)")
+        if isinstance(words, str):
+            contexts = {words: contexts}  # type: ignore[dict-item]
+        elif not isinstance(contexts, Mapping):
+            raise InputError("contexts of many words must be a mapping from words to sentences")
+        elif unknown := [word for word in contexts if word not in many]:
+            raise InputError(f"there are contexts of {unknown[0]!r}, which is not one of the words")
+        seen = {word: self._contexts.seen(word, sentences) for word, sentences in contexts.items()}
+        around = list(dict.fromkeys(word for one in seen.values() for word in one.words))
+        vectors = dict(zip(around, self.embed(around), strict=True))
+        features, n_times = np.zeros((len(many), KINDS * self.dims), np.float32), np.ones(len(many))
+        trust = self.confidence(many)
+        for at, word in enumerate(many):
+            if word in seen and seen[word].words and trust[at] < 1:
+                features[at] = seen[word].features(np.array([vectors[other] for other in seen[word].words]))
+                n_times[at] = seen[word].n_times
+        return self._contexts.mix(self.embed(many), trust, features, n_times)
+
     @overload
     def confidence(
-        self, words: Iterable[str | None], *, threads: int | None = None, missing: Missing = "error"
+        self,
+        words: str | None,
+        *,
+        contexts: Contexts | None = None,
+        threads: int | None = None,
+        missing: Missing = "error",
+    ) -> float: ...
+    @overload
+    def confidence(
+        self,
+        words: Iterable[str | None],
+        *,
+        contexts: Contexts | None = None,
+        threads: int | None = None,
+        missing: Missing = "error",
     ) -> npt.NDArray[np.float32]: ...
-    def confidence(self, words: Any, *, threads: int | None = None, missing: Missing = "error") -> Any:
+    def confidence(
+        self,
+        words: Any,
+        *,
+        contexts: Contexts | None = None,
+        threads: int | None = None,
+        missing: Missing = "error",
+    ) -> Any:
         """Return how far to trust the vector of one word, or of many: its expected cosine with the true one, 0 to 1.
 
         The true vector is the one that the word would have had as a training word. The expectation was fitted to
@@ -134,6 +185,7 @@ class Model(Segmenter):
 
         Args:
             words: A word, or many.
+            contexts: Sentences in which words occur, as for `embed`.
             threads: The number of threads; None for one per core.
             missing: What to do with missing words (None, NaN, empty): "error", or "zeros" for a confidence of 0.
         """
@@ -142,6 +194,8 @@ class Model(Segmenter):
         try:
             many, one, blank = one_or_many(words, missing)
             found = self.subwords.confidence(many, self.subword_vectors, self._confidence, threads)
+            if contexts is not None:
+                found = self._mixed(words, many, contexts).confidence
         except MissingWord as error:
             raise InputError(f'{error}, or use missing="zeros"') from None
         found[blank] = 0
@@ -233,24 +287,54 @@ class Model(Segmenter):
         return SearchedWords(self.words, self.words, self.dims, partial(self.embed, exact=True))
 
     @overload
-    def explain(self, words: str, n: int = 5, *, neighbors: int = 10) -> Explanation: ...
+    def explain(
+        self, words: str, n: int = 5, *, contexts: Contexts | None = None, neighbors: int = 10
+    ) -> Explanation: ...
     @overload
-    def explain(self, words: Iterable[str], n: int = 5, *, neighbors: int = 10) -> list[Explanation]: ...
-    def explain(self, words: str | Iterable[str], n: int = 5, *, neighbors: int = 10) -> Any:
+    def explain(
+        self, words: Iterable[str], n: int = 5, *, contexts: Contexts | None = None, neighbors: int = 10
+    ) -> list[Explanation]: ...
+    def explain(
+        self, words: str | Iterable[str], n: int = 5, *, contexts: Contexts | None = None, neighbors: int = 10
+    ) -> Any:
         """Return why a word gets its vector, to print, to draw or to show in a notebook.
 
         Args:
             words: A word, or many.
             n: The number of segmentations, and of weights in tables.
+            contexts: Sentences in which words occur, as for `embed`.
             neighbors: The number of nearest training words; computed when asked for.
         """
         n, neighbors = whole_number("n", n, 1), whole_number("neighbors", neighbors, 0)
+        if contexts is not None and not isinstance(words, str):
+            many = as_words(words)
+            self._mixed(many, many, contexts)  # finds what is wrong with them
 
         def explain_one(word: str) -> Explanation:
             lattice, find = Lattice(self.subwords, word), partial(self.neighbors, word, neighbors)
             known = lattice.word in self.subwords.word_rows
-            confidence = self.confidence(word) if self.has_confidence else None
-            return Explanation(word, lattice, n, known=known, confidence=confidence, find_neighbors=find)
+            own = contexts.get(word) if isinstance(contexts, Mapping) else contexts
+            if own is None:
+                confidence = self.confidence(word) if self.has_confidence else None
+                return Explanation(word, lattice, n, known=known, confidence=confidence, find_neighbors=find)
+            mixed = self._mixed(word, [word], own)
+            assert self._contexts is not None
+            seen = self._contexts.seen(word, own)
+            telling = self._contexts.telling(seen, self.embed(seen.words)) if seen.words else []
+
+            def find_mixed() -> Neighbors:
+                return [one for one in self.neighbors(mixed.vectors[0], neighbors + 1) if one[0] != word][:neighbors]
+
+            return Explanation(
+                word,
+                lattice,
+                n,
+                known=known,
+                confidence=float(mixed.confidence[0]),
+                find_neighbors=find_mixed,
+                context_share=float(mixed.shares[0]),
+                context_words=telling,
+            )
 
         return self._each(words, explain_one)
 
@@ -293,7 +377,8 @@ class Model(Segmenter):
         words, rows = first_of_equal(given.words, self.spelling.normalization)
         matrix = owned(given.vectors) if len(words) == len(given.words) else given.vectors[rows]
         packed = pack_strings(words)
-        return Model(self.index, self.spelling, self.subword_vectors, packed, matrix, self.info, self._confidence)
+        parts = self.index, self.spelling, self.subword_vectors, packed, matrix
+        return Model(*parts, self.info, self._confidence, self._contexts)
 
     def compress(
         self,
@@ -348,8 +433,8 @@ class Model(Segmenter):
         tensors["words.bytes"], tensors["words.offsets"] = self._packed_words
         if self._target_vectors is not None:
             tensors["target_vectors"] = self._target_vectors
-        if self._confidence is not None:
-            tensors |= self._confidence.tensors()
+        for part in (self._confidence, self._contexts):
+            tensors |= {} if part is None else part.tensors()
         save_folder(path, tensors, self.config(), self.card() if card is None else card)
 
     def push_to_hub(self, repo: str, *, private: bool | None = None, **metadata: Any) -> None:
@@ -378,7 +463,8 @@ class Model(Segmenter):
         """Make a model of the tensors in a model file."""
         words, targets = (tensors["words.bytes"], tensors["words.offsets"]), tensors.get("target_vectors")
         index, vectors = SubwordIndex.of_tensors(tensors), SubwordVectors.of_tensors(tensors)
-        return Model(index, spelling, vectors, words, targets, info, Confidence.of_tensors(tensors))
+        parts = index, spelling, vectors, words, targets, info
+        return Model(*parts, Confidence.of_tensors(tensors), ContextMap.of_tensors(tensors))
 
     def config(self) -> dict[str, Any]:
         """Return the content of config.json: sizes, spelling and how the model was made."""
@@ -389,6 +475,7 @@ class Model(Segmenter):
             "dims": self.dims,
             "dtype": self.subword_vectors.dtype,
             "confidence": self.has_confidence,
+            **({} if self._contexts is None else {"contexts": True}),
             "spelling": self.spelling.to_dict(),
             "info": copy.deepcopy(self.info),
         }
@@ -404,7 +491,8 @@ class Model(Segmenter):
 
     def __reduce__(self) -> tuple[Any, ...]:
         words, targets = self._packed_words, self._target_vectors
-        return Model, (self.index, self.spelling, self.subword_vectors, words, targets, self.info, self._confidence)
+        parts = self.index, self.spelling, self.subword_vectors, words, targets, self.info
+        return Model, (*parts, self._confidence, self._contexts)
 
     def __repr__(self) -> str:
         size = f"{len(self.subword_vectors):,} subword vectors x {self.dims} {self.subword_vectors.dtype}"

@@ -15,7 +15,7 @@ from texts import PLAIN, WINDOW, as_dictionaries, count, generated_text, run_by_
 
 from pbos.corpus import sources
 from pbos.corpus.cooccurrences import Counting
-from pbos.corpus.sources import words_of
+from pbos.words.tokens import words_of
 from pbos.errors import FormatError, InputError, PbosWarning
 from pbos.jobs.pools import Threads
 

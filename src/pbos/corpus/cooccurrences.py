@@ -13,7 +13,6 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from pbos.corpus.sources import words_of
 from pbos.errors import FormatError, InputError
 from pbos.files.atomic import save_array, write_whole_folder
 from pbos.files.paths import PathLike, damage_in, resolve_links, to_local_path
@@ -29,6 +28,7 @@ from pbos.kernels.text import (
     subsample,
 )
 from pbos.words.readonly import ReadOnlyList
+from pbos.words.tokens import words_of
 
 FORMAT = "pbos co-occurrences 1"
 LEAST_TOKENS = 1_000_000  # a shorter block is subsampled as if it had so many, or nothing would be left of it

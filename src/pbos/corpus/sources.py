@@ -7,15 +7,11 @@ import itertools
 import os
 import re
 import sys
-import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import nullcontext
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
-
-import numpy as np
-import numpy.typing as npt
 
 from pbos.errors import FormatError, InputError
 from pbos.files.atomic import write_whole
@@ -36,16 +32,11 @@ from pbos.files.paths import (
 from pbos.files.remote import store_of
 from pbos.jobs.pools import Pool
 from pbos.jobs.threads import blocks
-from pbos.kernels.text import ALONE, BETWEEN, INNER, LINE_END, WORD, find_words
 from pbos.tables.text import count_numbers, sample_rows
-from pbos.words.text import is_missing, normalize
+from pbos.words.text import is_missing
+from pbos.words.tokens import BETWEEN_TOKENS
 
 Item = TypeVar("Item")
-BETWEEN_TOKENS = "\x1f"  # the unit separator of ASCII, which is in no token
-INNER_CHARACTERS = "'’-‐‑_·\u00ad\u200c\u200d"  # apostrophes, hyphens, joiners and so on: inside of a word, parts of it
-WITHOUT_SPACES = ((0x3040, 0x30A0), (0x3400, 0x4DC0), (0x4E00, 0xA000), (0xF900, 0xFB00), (0x20000, 0x40000))
-"""Hiragana and Chinese characters: without spaces between words, each is a word of its own, as in Unicode's rules."""
-
 BLOCK = 16 << 20  # bytes of a shard; a fixed size, because subsampling depends on it
 NEAR = 1 << 16  # bytes before a cut that are searched for an end of line
 CHUNK = 1 << 20
@@ -267,50 +258,3 @@ def checked(items: Iterable[Any], kind: Any) -> Iterator[Any]:
 def line_of(sentence: str) -> bytes:
     """Return a sentence as a line."""
     return sentence.replace("\n", " ").replace("\r", " ").encode("utf-8", "replace") + b"\n"
-
-
-# Words ----------------------------------------------------------------------------------------------------------------
-
-
-class Words(NamedTuple):
-    """The words of a text."""
-
-    words: list[str]  # the distinct ones, sorted
-    ids: npt.NDArray[np.int32]  # the words as they follow each other, as positions in `words`
-    line_ends: npt.NDArray[np.int64]  # positions in `ids`
-
-
-def words_of(text: str, cut: str, lowercase: bool) -> Words:
-    """Return the words of a text.
-
-    >>> words_of("The cat's out; the cat-flap's -- shut.", "words", lowercase=True).words
-    ["cat's", "cat-flap's", 'out', 'shut', 'the']
-    """
-    text = normalize([text], "lower" if lowercase else "NFC")[0]
-    codes = np.frombuffer(text.encode("utf-32-le", "replace"), "<u4")
-    size = 1 << 16 if codes.max(initial=0) < 1 << 16 else 0x110000
-    ids, line_ends, starts, ends = find_words(codes, kinds_of(cut, size))
-    found = [text[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
-    order = sorted(range(len(found)), key=found.__getitem__)
-    places = np.empty(len(found), np.int32)
-    places[order] = np.arange(len(found))
-    return Words([found[at] for at in order], places[ids], line_ends)
-
-
-@cache
-def kinds_of(cut: str, size: int) -> npt.NDArray[np.uint8]:
-    """Return what the first `size` code points are in a text, see `pbos.kernels.text`."""
-    if cut == "tokens":
-        kinds = np.full(size, WORD, np.uint8)
-        kinds[ord(BETWEEN_TOKENS)] = BETWEEN
-    elif cut == "spaces":
-        kinds = np.array([BETWEEN if chr(code).isspace() else WORD for code in range(size)], np.uint8)
-    else:
-        letters = [unicodedata.category(chr(code))[0] in "LMN" for code in range(size)]
-        kinds = np.where(letters, WORD, BETWEEN).astype(np.uint8)
-        kinds[[ord(character) for character in INNER_CHARACTERS]] = INNER
-        for first, last in WITHOUT_SPACES:
-            part = kinds[first:last]
-            part[part == WORD] = ALONE
-    kinds[[ord("\n"), ord("\r")]] = LINE_END
-    return kinds

@@ -18,6 +18,51 @@ Vector = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
+class Regression:
+    """What some features of n words say about a number between 0 and 1: a ridge regression, then a curve."""
+
+    center: npt.NDArray[np.float32]  # (n,), the mean of each feature
+    spread: npt.NDArray[np.float32]  # (n,), its standard deviation
+    coefficients: npt.NDArray[np.float32]  # (1 + n + n (n + 1) / 2,), of 1, the features and their products
+    curve: npt.NDArray[np.float32]  # (101,), what the regression's 0, 0.01, ... 1 become; with straight lines between
+
+    @classmethod
+    def fit(cls, features: npt.NDArray[np.float32], values: Vector) -> Regression:
+        """Fit a regression, without a curve."""
+        center, spread = features.mean(axis=0), np.maximum(features.std(axis=0), np.float32(1e-6))
+        inputs = products(features, center, spread).astype(np.float64)
+        return cls(center, spread, ridge(inputs, values).astype(np.float32), np.linspace(0, 1, CURVE, dtype=np.float32))
+
+    @classmethod
+    def none(cls, n: int) -> Regression:
+        """Return a regression on n features that expects 0, whatever they are."""
+        coefficients = np.zeros(1 + n + n * (n + 1) // 2, np.float32)
+        zeros, ones = np.zeros(n, np.float32), np.ones(n, np.float32)
+        return cls(zeros, ones, coefficients, np.linspace(0, 1, CURVE, dtype=np.float32))
+
+    @classmethod
+    def of_tensors(cls, tensors: dict[str, npt.NDArray[Any]], prefix: str) -> Regression:
+        """Undo `tensors`."""
+        return cls(*(tensors[prefix + one.name] for one in fields(cls)))
+
+    def tensors(self, prefix: str) -> dict[str, npt.NDArray[Any]]:
+        """Return the arrays by the names that model files use."""
+        return {prefix + one.name: getattr(self, one.name) for one in fields(self)}
+
+    def score(self, features: npt.NDArray[np.float32]) -> Vector:
+        """Return what the regression says, before the curve."""
+        return np.asarray(products(features, self.center, self.spread) @ self.coefficients, np.float64)
+
+    def bend(self, values: npt.NDArray[Any]) -> Vector:
+        """Return what the curve makes of values."""
+        return np.interp(values, np.linspace(0, 1, CURVE), self.curve)
+
+    def predict(self, features: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+        """Return what is expected, from 0 to 1."""
+        return np.asarray(predict(features, self.center, self.spread, self.coefficients, self.curve))
+
+
+@dataclass(frozen=True)
 class Confidence:
     """A regression from what is known about a word to the cosine of its composed vector and the true one.
 
@@ -28,10 +73,10 @@ class Confidence:
     evidence: npt.NDArray[np.float16]  # (n_vectors, 8), for each subword vector; see `pbos.training.fit`
     mean: npt.NDArray[np.float32]  # (dims,), the mean of the given vectors
     scale: npt.NDArray[np.float32]  # (1,), their typical length
-    center: npt.NDArray[np.float32]  # (12,), the mean of each feature
-    spread: npt.NDArray[np.float32]  # (12,), its standard deviation
-    coefficients: npt.NDArray[np.float32]  # (1 + 12 + 78,), of 1, the features and their products
-    curve: npt.NDArray[np.float32]  # (101,), what the regression's 0, 0.01, ... 1 become; with straight lines between
+    center: npt.NDArray[np.float32]  # the last four are those of its regression
+    spread: npt.NDArray[np.float32]
+    coefficients: npt.NDArray[np.float32]
+    curve: npt.NDArray[np.float32]
 
     def __post_init__(self) -> None:
         for array in self.tensors().values():  # read-only, as mapped ones are, for the same kernel signature
@@ -53,25 +98,31 @@ class Confidence:
 
     def predict(self, features: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
         """Return the expected cosine of each word, from 0 to 1."""
-        return np.asarray(predict(features, self.center, self.spread, self.coefficients, self.curve))
+        return Regression(self.center, self.spread, self.coefficients, self.curve).predict(features)
 
     def fitted(self, features: npt.NDArray[np.float32], cosines: Vector) -> Confidence:
         """Return the confidence fitted to the features and the true cosines of held-out words."""
-        center, spread = features.mean(axis=0), np.maximum(features.std(axis=0), np.float32(1e-6))
-        inputs = products(features, center, spread).astype(np.float64)
-        coefficients, straight = ridge(inputs, cosines).astype(np.float32), np.linspace(0, 1, CURVE, dtype=np.float32)
-        found = replace(self, center=center, spread=spread, coefficients=coefficients, curve=straight)
-        if len(features) < LEAST_FOR_CURVE:
-            return found
-        predicted, part = np.empty(len(features)), np.arange(len(features)) % PARTS
-        for at in range(PARTS):
-            predicted[part == at] = inputs[part == at] @ ridge(inputs[part != at], cosines[part != at])
-        predicted, places = predicted.clip(0, 1), np.linspace(0, 1, CURVE)
-        inner = places.clip(*np.quantile(predicted, [0.002, 0.998]))  # beyond nearly all of them, the slope is 1
-        # The regression predicts too little for the worst words and too much for the best ones.
-        cubic = np.polynomial.Polynomial.fit(predicted, cosines, 3)
-        curve = np.maximum.accumulate(cubic(inner) + places - inner)
-        return replace(found, curve=curve.clip(0, 1).astype(np.float32))
+        found = Regression.fit(features, cosines)
+        if len(features) >= LEAST_FOR_CURVE:
+            inputs = products(features, found.center, found.spread).astype(np.float64)
+            predicted, part = np.empty(len(features)), np.arange(len(features)) % PARTS
+            for at in range(PARTS):
+                predicted[part == at] = inputs[part == at] @ ridge(inputs[part != at], cosines[part != at])
+            found = replace(found, curve=fitted_curve(predicted.clip(0, 1), cosines))
+        return replace(self, **{one.name: getattr(found, one.name) for one in fields(found)})
+
+
+def fitted_curve(predicted: Vector, cosines: Vector) -> npt.NDArray[np.float32]:
+    """Return the cubic from predicted to true cosines, as a curve that never falls.
+
+    A regression predicts too little for the worst words and too much for the best ones. Beyond nearly all predicted
+    values, the curve goes on with slope 1.
+    """
+    places = np.linspace(0, 1, CURVE)
+    inner = places.clip(*np.quantile(predicted, [0.002, 0.998]))
+    cubic = np.polynomial.Polynomial.fit(predicted, cosines, 3)
+    curve = np.maximum.accumulate(cubic(inner) + places - inner)
+    return np.asarray(curve.clip(0, 1), np.float32)
 
 
 def ridge(inputs: Vector, cosines: Vector) -> Vector:

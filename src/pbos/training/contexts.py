@@ -1,0 +1,186 @@
+"""Vectors from contexts: those of all words of a text, and the map that turns contexts into vectors."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from pbos.corpus.cooccurrences import LEAST_TOKENS, Cooccurrences, row_ranges
+from pbos.errors import InputError
+from pbos.jobs.threads import in_threads
+from pbos.kernels.vectors import compose
+from pbos.model import Model
+from pbos.words.arrays import FloatMatrix, cosines, projected, unit_rows
+from pbos.words.confidence import LEAST_FOR_CURVE, Regression, fitted_curve
+from pbos.words.contexts import KINDS, ContextMap, best_mixture, context_facts, mixture_facts
+from pbos.words.text import pack_strings
+from pbos.words.tokens import CUTS
+
+MOST_CONTEXTS = 200_000  # the most frequent words of a text are contexts, so that their vectors fit in memory
+LEAST_COUNT = 5  # of a word that the map is fitted to
+MOST_WORDS = 20_000  # that the map is fitted to
+LEAST_WORDS = 100
+LAM = 0.003  # the ridge penalty, as a share of the mean square of a feature
+NOISY_COUNT = 10  # a word this frequent counts half
+FEWER = (1, 4, 16, 64, None)  # occurrences that are left of a word, to learn what few tell; None for all
+SPARE = 4  # times as many occurrences has a word at least from which some are taken
+NEIGHBOR = 3  # what a near word adds to the counts on average
+LEAST_HELD_OUT = 30  # words, to correct expectations
+Places = npt.NDArray[np.int64]
+
+
+class HeldOut(NamedTuple):
+    """Training words as a model composed them that had not seen them, in a projection."""
+
+    rows: Places  # of the words, among the training words
+    vectors: FloatMatrix
+    confidence: npt.NDArray[np.float32]
+    directions: FloatMatrix  # (dims, n)
+
+
+class TextContexts:
+    """The contexts of the words of a text, for a model: from co-occurrences and the vectors of the most frequent words.
+
+    Attributes:
+        counted: The co-occurrences.
+        rows: The row of each word of the text among the training words, -1 for others.
+    """
+
+    def __init__(self, counted: Cooccurrences, model: Model, threads: int | None = None) -> None:
+        if not counted.data.size:
+            raise InputError("no two words of the text are next to each other, so it has no contexts")
+        self.counted, self.threads = counted, threads
+        known = model.subwords.word_rows
+        self.rows = np.array([known.get(word, -1) for word in model.subwords.read(counted.words)], np.int64)
+        contexts = np.sort(np.argsort(-counted.counts, kind="stable")[:MOST_CONTEXTS])
+        self._vectors = model.embed(counted.words_at(contexts), threads=threads)
+        self._numbers = np.full(len(counted), -1, np.int32)
+        self._numbers[contexts] = np.arange(contexts.size)
+
+    def features(self, places: Places, left: int | None = None) -> FloatMatrix:
+        """Return the mean vectors of near, next and previous words of some words, in ascending order: (n, 3 * dims).
+
+        With `left`, only about so many occurrences of each word count, drawn at random.
+        """
+        dims = self._vectors.shape[1]
+        out = np.zeros((places.size, KINDS, dims), np.float32)
+
+        def write(rows: slice) -> None:
+            some = slice(*np.searchsorted(places, (rows.start, rows.stop)))
+            if some.start == some.stop:
+                return
+            indptr, columns, counts = self.counted.rows(rows)
+            sizes = np.diff(indptr)
+            chosen = np.zeros(sizes.size, np.bool_)
+            chosen[places[some] - rows.start] = True
+            entries = np.repeat(chosen, sizes)
+            row = np.repeat(np.cumsum(chosen) - 1, sizes)[entries]
+            kinds, words = np.divmod(columns[entries].astype(np.int64), len(self.counted))
+            weights = counts[entries].astype(np.float32)
+            if left is not None:
+                share = np.minimum(left / self.counted.counts[places[some]], 1)
+                unit = np.where(kinds == 0, NEIGHBOR, 1)
+                rng = np.random.default_rng((left, rows.start))
+                weights = (rng.binomial(np.ceil(weights / unit).astype(np.int64), share[row]) * unit).astype(np.float32)
+            numbers = self._numbers[words]
+            for kind in range(KINDS):
+                is_one = (kinds == kind) & (numbers >= 0) & (weights > 0)
+                n_entries = np.bincount(row[is_one], minlength=some.stop - some.start)
+                data = weights[is_one] / np.bincount(row[is_one], weights[is_one], n_entries.size)[row[is_one]]
+                starts, found = np.concatenate([[0], np.cumsum(n_entries)]), np.empty((n_entries.size, dims), np.float32)
+                compose(starts, numbers[is_one], data.astype(np.float32), self._vectors, found)
+                out[some, kind] = found
+
+        in_threads(write, row_ranges(self.counted.indptr), self.threads)
+        return out.reshape(places.size, KINDS * dims)
+
+
+def fit_contexts(text: TextContexts, model: Model, targets: Any, held: HeldOut, seed: int) -> ContextMap:
+    """Fit the map from contexts to vectors to the words of a text that have given vectors.
+
+    The map is a ridge regression on half of the words; how good its vectors are is seen on the other half. How good
+    spelling and contexts are once both are known is seen on held-out words.
+    """
+    counts, rng = text.counted.counts, np.random.default_rng(seed)
+    is_held = np.isin(text.rows, held.rows)
+    places = np.flatnonzero((text.rows >= 0) & ~is_held & (counts >= LEAST_COUNT))
+    if places.size < LEAST_WORDS:
+        raise InputError(
+            f"the text has {places.size} words of the table that occur {LEAST_COUNT} times, but contexts need "
+            f"{LEAST_WORDS}; use more text, or text in the language of the table"
+        )
+    places = np.sort(rng.choice(places, min(places.size, MOST_WORDS), replace=False))
+    features, given = text.features(places), np.asarray(targets[text.rows[places]], np.float32)
+    shares = counts[places] / (counts[places] + NOISY_COUNT)
+    fold = rng.integers(2, size=places.size)
+    halves = [ridge_map(features[fold != one], given[fold != one], shares[fold != one]) for one in range(2)]
+    mean = unit_rows(given.mean(axis=0, keepdims=True))[0]
+    facts, true = [], []
+    for left in FEWER:
+        some = np.flatnonzero(counts[places] >= SPARE * (left or 0))
+        found = text.features(places[some], left) if left else features[some]
+        vectors = np.where(fold[some, None] == 0, found @ halves[0], found @ halves[1])
+        n_times = counts[places[some]] if left is None else np.full(some.size, left)
+        facts.append(context_facts(vectors, n_times, mean))
+        true.append(cosines(vectors, given[some]))
+    expected = Regression.fit(np.concatenate(facts), np.concatenate(true).astype(np.float64))
+    total = max(int(counts.sum()), LEAST_TOKENS)
+    kept = text.counted.counting.thin * total / np.maximum(counts, 1)
+    kept = np.sqrt(kept) + kept
+    frequent = np.flatnonzero(kept < 1)
+    counting = text.counted.counting
+    found_map = ContextMap(
+        ridge_map(features, given, shares),
+        mean,
+        expected,
+        Regression.none(4),
+        Regression.none(4),
+        pack_strings(text.counted.words_at(frequent)),
+        kept[frequent].astype(np.float32),
+        np.array([counting.window, counting.lowercase, CUTS.index(counting.cut)], np.int64),
+    )
+    return with_corrections(found_map, text, np.flatnonzero(is_held), targets, held)
+
+
+def ridge_map(features: FloatMatrix, given: FloatMatrix, shares: npt.NDArray[Any]) -> FloatMatrix:
+    """Return the matrix that turns features into given vectors; words count by their shares."""
+    weighted = (features * shares[:, None]).astype(np.float32)
+    normal = (weighted.T @ features).astype(np.float64)
+    normal += LAM * np.trace(normal) / len(normal) * np.eye(len(normal))
+    return np.linalg.solve(normal, (weighted.T @ given).astype(np.float64)).astype(np.float32)
+
+
+def with_corrections(
+    contexts: ContextMap, text: TextContexts, places: Places, targets: Any, held: HeldOut
+) -> ContextMap:
+    """Return a map that corrects expectations as the held-out words at some places of the text tell."""
+    if places.size < LEAST_HELD_OUT:
+        return contexts
+    counts, rows = text.counted.counts, text.rows[places]
+    nth = np.searchsorted(held.rows, rows)
+    spelling, trust = unit_rows(held.vectors[nth]), held.confidence[nth]
+    true = unit_rows(projected(np.asarray(targets[rows], np.float32), held.directions))
+    parts: list[tuple[Any, ...]] = []
+    for left in FEWER[:-2] + (None,):
+        some = np.flatnonzero(counts[places] >= SPARE * (left or 0))
+        vectors = text.features(places[some], left) @ contexts.matrix
+        n_times = counts[places[some]] if left is None else np.full(some.size, left)
+        seen = unit_rows(projected(vectors, held.directions))
+        in_common = np.einsum("ij,ij->i", spelling[some], seen)
+        facts = mixture_facts(trust[some], contexts.expectations(vectors, n_times), in_common, n_times)
+        parts.append((facts, spelling[some], seen, true[some]))
+    facts, spelling, seen, true = (np.concatenate(part) for part in zip(*parts, strict=True))
+    corrected = replace(
+        contexts,
+        of_spelling=Regression.fit(facts, cosines(spelling, true) - facts[:, 0].astype(np.float64)),
+        of_contexts=Regression.fit(facts, cosines(seen, true) - facts[:, 1].astype(np.float64)),
+    )
+    if len(facts) < LEAST_FOR_CURVE:
+        return corrected
+    one, other, expected = best_mixture(*corrected.corrected(facts), facts[:, 2])
+    found = cosines(one[:, None] * spelling + other[:, None] * seen, true)
+    curve = fitted_curve(expected.astype(np.float64), found.astype(np.float64))
+    return replace(corrected, of_contexts=replace(corrected.of_contexts, curve=curve))
