@@ -28,7 +28,8 @@ class Weights:
 
     def merged(self) -> Weights:
         """Return the same matrix with each column at most once per row."""
-        return Weights(*columns.merge_duplicates(self.indptr, self.indices, self.data, self.n_columns), self.n_columns)
+        indptr, indices, data = columns.merge_duplicates(self.indptr, self.indices, self.data, self.n_columns)
+        return Weights(indptr, indices, data, self.n_columns)
 
     def take(self, rows: npt.NDArray[np.int64]) -> Weights:
         """Return some of the rows, in the given order."""
