@@ -399,7 +399,7 @@ class Model(Segmenter):
         """
         min_vector_words = whole_number("min_vector_words", min_vector_words, 1)
         index, vectors, targets = self.index, self.subword_vectors, self._target_vectors if keep_targets else None
-        confidence = self._confidence
+        confidence, contexts = self._confidence, self._contexts
         if min_vector_words > 1:
             keep = self.subwords.count_words(encode(self.words, self.spelling)) >= min_vector_words
             rows = index.rows[keep]
@@ -413,12 +413,13 @@ class Model(Segmenter):
             components = principal_components(self.embed(self.words), dims)
             vectors = vectors.projected(components)
             confidence = confidence and replace(confidence, mean=confidence.mean @ components)
+            contexts = contexts and contexts.projected(components)
             targets = None if targets is None else targets @ components
         if dtype is not None:
             vectors = vectors.astype(dtype)
         steps = {"min_vector_words": min_vector_words, "dtype": vectors.dtype, "dims": vectors.dims}
         info = {**self.info, "compressed": [*self.info.get("compressed", []), steps]}
-        return Model(index, self.spelling, vectors, self._packed_words, targets, info, confidence)
+        return Model(index, self.spelling, vectors, self._packed_words, targets, info, confidence, contexts)
 
     # -- files and copies ----------------------------------------------------------------------------------------------
 

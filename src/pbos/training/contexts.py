@@ -15,7 +15,7 @@ from pbos.kernels.vectors import compose
 from pbos.model import Model
 from pbos.words.arrays import FloatMatrix, cosines, projected, unit_rows
 from pbos.words.confidence import LEAST_FOR_CURVE, Regression, fitted_curve
-from pbos.words.contexts import KINDS, ContextMap, best_mixture, context_facts, mixture_facts
+from pbos.words.contexts import KINDS, MIXTURE_FACTS, ContextMap, best_mixture, context_facts, mixture_facts
 from pbos.words.text import pack_strings
 from pbos.words.tokens import CUTS
 
@@ -90,7 +90,10 @@ class TextContexts:
                 is_one = (kinds == kind) & (numbers >= 0) & (weights > 0)
                 n_entries = np.bincount(row[is_one], minlength=some.stop - some.start)
                 data = weights[is_one] / np.bincount(row[is_one], weights[is_one], n_entries.size)[row[is_one]]
-                starts, found = np.concatenate([[0], np.cumsum(n_entries)]), np.empty((n_entries.size, dims), np.float32)
+                starts, found = (
+                    np.concatenate([[0], np.cumsum(n_entries)]),
+                    np.empty((n_entries.size, dims), np.float32),
+                )
                 compose(starts, numbers[is_one], data.astype(np.float32), self._vectors, found)
                 out[some, kind] = found
 
@@ -136,8 +139,8 @@ def fit_contexts(text: TextContexts, model: Model, targets: Any, held: HeldOut, 
         ridge_map(features, given, shares),
         mean,
         expected,
-        Regression.none(4),
-        Regression.none(4),
+        Regression.none(MIXTURE_FACTS),
+        Regression.none(MIXTURE_FACTS),
         pack_strings(text.counted.words_at(frequent)),
         kept[frequent].astype(np.float32),
         np.array([counting.window, counting.lowercase, CUTS.index(counting.cut)], np.int64),
@@ -164,7 +167,7 @@ def with_corrections(
     spelling, trust = unit_rows(held.vectors[nth]), held.confidence[nth]
     true = unit_rows(projected(np.asarray(targets[rows], np.float32), held.directions))
     parts: list[tuple[Any, ...]] = []
-    for left in FEWER[:-2] + (None,):
+    for left in (*FEWER[:-2], None):
         some = np.flatnonzero(counts[places] >= SPARE * (left or 0))
         vectors = text.features(places[some], left) @ contexts.matrix
         n_times = counts[places[some]] if left is None else np.full(some.size, left)

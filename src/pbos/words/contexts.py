@@ -18,6 +18,7 @@ from pbos.words.tokens import CUTS, words_of
 
 KINDS = 3  # of contexts: words near a word, the next word and the one before, as in `pbos.corpus.cooccurrences`
 NEAR, NEXT, BEFORE = range(KINDS)
+CONTEXT_FACTS, MIXTURE_FACTS = 3, 4  # their numbers, see below
 LEAST, MOST = 0.01, 0.95  # expected cosines, so that no weight becomes infinite
 ARRAYS = ("matrix", "mean", "kept", "counting")
 REGRESSIONS = ("expected", "of_spelling", "of_contexts")

@@ -39,6 +39,8 @@ class Explanation:
         n: The number of segmentations, and of weights in tables.
         known: Whether it is a training word; None without a model.
         confidence: How far to trust its vector, see `Model.confidence`; None if the model has no confidence.
+        context_share: The share of its contexts in its vector, the rest being that of its spelling; None without any.
+        context_words: The words around it, and how much each adds to what contexts yield; these sum to 1.
     """
 
     def __init__(
@@ -50,9 +52,12 @@ class Explanation:
         known: bool | None = None,
         confidence: float | None = None,
         find_neighbors: Callable[[], Shares] = list,
+        context_share: float | None = None,
+        context_words: Shares | None = None,
     ) -> None:
         self.word, self.lattice, self.n, self.known, self.confidence = word, lattice, n, known, confidence
         self.read_as = lattice.word
+        self.context_share, self.context_words = context_share, ReadOnlyList(context_words or ())
         self._find_neighbors = find_neighbors
 
     @cached_property
@@ -99,6 +104,9 @@ class Explanation:
         if self.known is not None:
             near = [{"word": word, "cosine": cosine} for word, cosine in self.neighbors]
             data |= {"known": self.known, "confidence": self.confidence, "neighbors": near}
+        if self.context_share is not None:
+            telling = [{"word": word, "share": share} for word, share in self.context_words]
+            data |= {"context_share": self.context_share, "context_words": telling}
         return data
 
     def _tables(self) -> tuple[list[str], dict[str, Shares]]:
@@ -106,7 +114,11 @@ class Explanation:
         facts = [f"coverage {self.coverage:.2f}", f"entropy {self.entropy:.2f}"]
         facts += [] if self.confidence is None else [f"confidence {self.confidence:.2f}"]
         cuts = [("/".join(one.pieces), one.probability) for one in self.segmentations]
-        return facts, {"segmentations": cuts, "subword weights": self.weights[: self.n]}
+        tables = {"segmentations": cuts, "subword weights": self.weights[: self.n]}
+        if self.context_share is not None:
+            tables["spelling and contexts"] = [("spelling", 1 - self.context_share), ("contexts", self.context_share)]
+            tables["context words"] = self.context_words[: self.n]
+        return facts, tables
 
     def __str__(self) -> str:
         facts, tables = self._tables()

@@ -6,10 +6,12 @@ made to do harm, makes them read or write elsewhere.
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from pbos.errors import InputError
 from pbos.files.model_folder import (
@@ -26,8 +28,10 @@ from pbos.files.model_folder import (
 from pbos.files.paths import PathLike
 from pbos.kernels.trie import MAX_ROW
 from pbos.settings import Spelling
-from pbos.words.confidence import CURVE
+from pbos.words.confidence import CURVE, Regression
+from pbos.words.contexts import CONTEXT_FACTS, KINDS, MIXTURE_FACTS, REGRESSIONS
 from pbos.words.index import SubwordIndex
+from pbos.words.tokens import CUTS
 
 INDEX_LAYOUT: Layout = {
     "index.alphabet": (("U32",), 1),
@@ -46,7 +50,16 @@ CONFIDENCE_LAYOUT: Layout = {
     "confidence.evidence": (("F16",), 2),
     **{f"confidence.{name}": (("F32",), 1) for name in ["mean", "scale", "center", "spread", "coefficients", "curve"]},
 }
-LAYOUT = INDEX_LAYOUT | MODEL_LAYOUT | CONFIDENCE_LAYOUT
+CONTEXT_LAYOUT: Layout = {
+    "contexts.matrix": (("F32",), 2),
+    "contexts.mean": (("F32",), 1),
+    "contexts.kept": (("F32",), 1),
+    "contexts.counting": (("I64",), 1),
+    "contexts.words.bytes": (("U8",), 1),
+    "contexts.words.offsets": (("U32", "I64"), 1),
+    **{f"contexts.{one}.{part.name}": (("F32",), 1) for one in REGRESSIONS for part in fields(Regression)},
+}
+LAYOUT = INDEX_LAYOUT | MODEL_LAYOUT | CONFIDENCE_LAYOUT | CONTEXT_LAYOUT
 LAYOUT |= {"subword_scales": (("F32",), 1), "subword_norms": (("F32",), 1), "target_vectors": (("F32",), 2)}
 
 
@@ -84,16 +97,16 @@ def checked_spelling(folder: Path, tensors: Tensors, config: dict[str, Any]) -> 
         shapes = {name: array.shape for name, array in tensors.items()}
         sizes = [config.get(key) for key in ("vectors", "dims", "words")]
         one_each = (n_vectors,)
-        ascends = n_words >= 0 and offsets[0] == 0 and (offsets[1:] >= offsets[:-1]).all()
         fits |= {
             "there are more vectors than an index can name": n_vectors <= MAX_ROW + 1,
             "the subword vectors do not fit their scales": shapes.get("subword_scales")
             == (one_each if is_int8 else None),
             "the subword vectors do not fit their norms": shapes.get("subword_norms")
             in {None, None if is_int8 else one_each},
-            "the words do not fit their offsets": ascends and offsets[-1] == tensors["words.bytes"].size,
+            "the words do not fit their offsets": offsets_fit(offsets, tensors["words.bytes"]),
             "the target vectors do not fit the words": shapes.get("target_vectors") in (None, (n_words, dims)),
             "the confidence does not fit the subword vectors": confidence_fits(tensors, n_vectors, dims),
+            "the map from contexts does not fit the subword vectors": contexts_fit(tensors, dims),
             f"the sizes in {CONFIG} are not those in {TENSORS}": sizes == [n_vectors, dims, n_words],
         }
     for problem, is_fine in fits.items():
@@ -119,3 +132,34 @@ def confidence_fits(tensors: Tensors, rows: int, dims: int) -> bool:
     n = n_evidence + 4  # features
     whole = [(rows, n_evidence), (dims,), (1,), (n,), (n,), (1 + n + n * (n + 1) // 2,), (CURVE,)]
     return shapes == whole and all((tensors[f"confidence.{name}"] > 0).all() for name in ("scale", "spread"))
+
+
+def contexts_fit(tensors: Tensors, dims: int) -> bool:
+    """Return whether a model has a whole map from contexts that fits its vectors, or none."""
+    if not CONTEXT_LAYOUT.keys() & tensors:
+        return True
+    if not (CONTEXT_LAYOUT.keys() <= tensors.keys() and "confidence.mean" in tensors):
+        return False
+    sizes = dict(zip(REGRESSIONS, (CONTEXT_FACTS, MIXTURE_FACTS, MIXTURE_FACTS), strict=True))
+    for name, n in sizes.items():
+        found = Regression.of_tensors(tensors, f"contexts.{name}.")
+        shapes = [getattr(found, part.name).size for part in fields(Regression)]
+        if shapes != [n, n, 1 + n + n * (n + 1) // 2, CURVE] or not (found.spread > 0).all():
+            return False
+    offsets, kept, counting = (tensors[f"contexts.{name}"] for name in ("words.offsets", "kept", "counting"))
+    return (
+        tensors["contexts.matrix"].shape == (KINDS * dims, dims)
+        and tensors["contexts.mean"].shape == (dims,)
+        and offsets_fit(offsets, tensors["contexts.words.bytes"])
+        and kept.size == offsets.size - 1
+        and bool(((kept > 0) & (kept <= 1)).all())
+        and counting.size == 3
+        and counting[0] > 0
+        and counting[2] in range(len(CUTS))
+    )
+
+
+def offsets_fit(offsets: npt.NDArray[Any], packed: npt.NDArray[np.uint8]) -> bool:
+    """Return whether packed strings are between their offsets."""
+    ascends = offsets.size and offsets[0] == 0 and (offsets[1:] >= offsets[:-1]).all()
+    return bool(ascends and offsets[-1] == packed.size)
