@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,7 @@ from pbos.errors import InputError
 from pbos.jobs.threads import in_threads
 from pbos.kernels.vectors import compose
 from pbos.model import Model
+from pbos.training.system import HeldOut
 from pbos.words.arrays import FloatMatrix, cosines, projected, unit_rows
 from pbos.words.confidence import LEAST_FOR_CURVE, Regression, fitted_curve
 from pbos.words.contexts import KINDS, MIXTURE_FACTS, ContextMap, best_mixture, context_facts, mixture_facts
@@ -30,15 +31,6 @@ SPARE = 4  # times as many occurrences has a word at least from which some are t
 NEIGHBOR = 3  # what a near word adds to the counts on average
 LEAST_HELD_OUT = 30  # words, to correct expectations
 Places = npt.NDArray[np.int64]
-
-
-class HeldOut(NamedTuple):
-    """Training words as a model composed them that had not seen them, in a projection."""
-
-    rows: Places  # of the words, among the training words
-    vectors: FloatMatrix
-    confidence: npt.NDArray[np.float32]
-    directions: FloatMatrix  # (dims, n)
 
 
 class TextContexts:

@@ -14,7 +14,7 @@ from pbos.jobs.progress import progress as progress_bar
 from pbos.jobs.threads import blocks, in_threads
 from pbos.kernels import columns
 from pbos.training.solve import NONE, Ridge, Solution, sgd
-from pbos.training.system import Run, Split, System, split_words
+from pbos.training.system import HeldOut, Run, Split, System, split_words
 from pbos.words.arrays import FloatMatrix, projected, projection, row_lengths, rows_of
 from pbos.words.confidence import Confidence
 from pbos.words.index import SubwordIndex
@@ -60,7 +60,8 @@ def fit(system: System, run: Run) -> Solution:
     if confidence is not None:  # it was fitted in a projection
         mean, scale = mean_and_scale(system.targets, np.arange(len(system.words)), reliability)
         confidence = replace(confidence, mean=mean, scale=np.array([scale], np.float32))
-    return Solution(solution.vectors, report, confidence)
+    held_out = HeldOut(*(tuned[f"held_out.{name}"] for name in HeldOut._fields)) if confidence is not None else None
+    return Solution(solution.vectors, report, confidence, held_out)
 
 
 def most_important(system: System, n: int, run: Run) -> SubwordIndex:
@@ -105,8 +106,10 @@ def tune(system: System, run: Run) -> dict[str, Any]:
         choice = choose(split, lams, shares, run, advance)
         if not recipe.confidence or split.hidden.size < LEAST_HELD_OUT:
             return {"choice": choice}
-        confidence = calibrate(split, choice.lam, reliabilities(system.counts, choice.share, split.kept), run)
-        return {"choice": choice, **confidence.tensors()}
+        trust = reliabilities(system.counts, choice.share, split.kept)
+        confidence, held_out = calibrate(split, choice.lam, trust, run)
+        found = {f"held_out.{name}": array for name, array in held_out._asdict().items()}
+        return {"choice": choice, **confidence.tensors(), **found}
 
 
 def choose(
@@ -213,8 +216,8 @@ def reliabilities(counts: Vector, share: float | None, rows: npt.NDArray[np.int6
 # -- the confidence: what training words tell about each subword vector, fitted to held-out words ----------------------
 
 
-def calibrate(split: Split, lam: float, reliability: Reliability, run: Run) -> Confidence:
-    """Fit a confidence to the cosines of held-out words, as a model of the other words composes them."""
+def calibrate(split: Split, lam: float, reliability: Reliability, run: Run) -> tuple[Confidence, HeldOut]:
+    """Fit a confidence to the cosines of held-out words, as a model of the other words composes them; return both."""
     system, work = split.system, run.work.inner("calibration")
     dims = CALIBRATION_DIMS if len(split.kept) <= MANY else FEWER_DIMS
     directions = projection(system.targets.shape[1], dims, run.seed)
@@ -227,8 +230,9 @@ def calibrate(split: Split, lam: float, reliability: Reliability, run: Run) -> C
     stored = SubwordVectors.of(vectors)
     subwords = Subwords(split.index, run.preset, stored.lengths, split.kept_words)
     words = subwords.read([system.words[row] for row in split.hidden.tolist()])
-    cosines = row_cosines(split.hidden_weights.composed(vectors), given)
-    return evidence.fitted(subwords.features(words, stored, evidence), cosines)
+    composed, features = split.hidden_weights.composed(vectors), subwords.features(words, stored, evidence)
+    confidence = evidence.fitted(features, row_cosines(composed, given))
+    return confidence, HeldOut(split.hidden, composed, confidence.predict(features), directions)
 
 
 def subword_evidence(

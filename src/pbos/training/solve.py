@@ -17,7 +17,7 @@ from pbos.kernels import columns
 from pbos.kernels.machine import LINE, LINE_FLOATS
 from pbos.kernels.solving import LOOSE, conjugate_gradients, right_side, sgd_epoch
 from pbos.kernels.vectors import compose
-from pbos.training.system import Run
+from pbos.training.system import HeldOut, Run
 from pbos.words.arrays import FloatMatrix, projected, projection
 from pbos.words.confidence import Confidence
 from pbos.words.weights import Weights
@@ -44,6 +44,7 @@ class Solution:
     vectors: Any  # (n_subwords, dims): an array, or Slices
     report: dict[str, Any]
     confidence: Confidence | None = None
+    held_out: HeldOut | None = None  # what it was fitted to
 
 
 def sgd(

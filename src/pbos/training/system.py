@@ -126,6 +126,15 @@ class Split:
     kept_words: PackedStrings
 
 
+class HeldOut(NamedTuple):
+    """Held-out words as a model of the other words composed them, in a projection."""
+
+    rows: npt.NDArray[np.int64]  # their positions among the training words, which ascend
+    vectors: FloatMatrix  # (n_words, n_directions)
+    confidence: npt.NDArray[np.float32]
+    directions: FloatMatrix  # (dims, n_directions)
+
+
 def split_words(system: System, run: Run) -> Split:
     """Hold out a tenth of the words, at most 5,000."""
     n_words = len(system.words)
