@@ -53,7 +53,8 @@ class Confidence:
 
     def predict(self, features: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
         """Return the expected cosine of each word, from 0 to 1."""
-        return np.asarray(predict(features, self.center, self.spread, self.coefficients, self.curve))
+        cosines: npt.NDArray[np.float32] = predict(features, self.center, self.spread, self.coefficients, self.curve)
+        return cosines
 
     def fitted(self, features: npt.NDArray[np.float32], cosines: Vector) -> Confidence:
         """Return the confidence fitted to the features and the true cosines of held-out words."""

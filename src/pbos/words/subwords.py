@@ -213,9 +213,10 @@ class Subwords:
             features = self.features(read, vectors, confidence, chunk.start)
             out[:] = confidence.predict(features)
             out[features[:, -2] == 0] = 0  # no subwords
-            for at, (word, given) in enumerate(zip(read, words[chunk], strict=True)):
-                if word in known and word == normalize([given], form)[0]:  # not only read as a training word
-                    out[at] = 1
+            if training := known.keys() & read:
+                for at, (word, given) in enumerate(zip(read, words[chunk], strict=True)):
+                    if word in training and word == normalize([given], form)[0]:  # not only read as a training word
+                        out[at] = 1
 
         _ = self._weight_nodes  # unpacked before there are threads
         map_chunks(write_chunk, len(words), threads)
