@@ -11,8 +11,8 @@ import samples
 
 from pbos import InputError, PbosWarning
 from pbos.jobs.pools import Threads
-from pbos.kernels import columns
 from pbos.settings import Preset
+from pbos.training import solve
 from pbos.training.counting import make_index
 from pbos.training.run import Run
 from pbos.training.solve import Ridge, order_of_words, sgd
@@ -339,12 +339,12 @@ def test_sgd_has_the_weights_no_more_than_twice(monkeypatch):
     """The plan of the memory counts on it."""
     made, is_there = [], []
 
-    def watched(*given, without_negligible=columns.without_negligible):
+    def watched(*given, without_negligible=solve.without_negligible):
         kept = without_negligible(*given)
         made.append(weakref.ref(kept))
         return kept
 
-    monkeypatch.setattr(columns, "without_negligible", watched)
+    monkeypatch.setattr(solve, "without_negligible", watched)
     watch = lambda dims: is_there.append(made[0]() is not None)  # noqa: E731
     sgd(sparse(np.eye(3)), np.ones((3, 2), np.float32), sgd_run(epochs=1, lr=1.0, seed=0), watch)
     assert is_there == [False]

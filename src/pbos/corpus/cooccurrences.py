@@ -26,7 +26,6 @@ from pbos.kernels.text import (
     count_sorted,
     find_places,
     join_lists,
-    renumber,
     subsample,
 )
 from pbos.words.readonly import ReadOnlyList
@@ -233,7 +232,8 @@ def add_rows(parts: list[Cooccurrences], numbers: list[npt.NDArray[np.int32]], n
         indptr, columns, values = part.rows(old)
         sizes = np.zeros(rows.stop - rows.start + 1, np.int64)
         sizes[new[old] - rows.start + 1] = np.diff(indptr)
-        sums.append((np.cumsum(sizes), renumber(columns, new, n_words), values))
+        kinds = columns // len(part)
+        sums.append((np.cumsum(sizes), kinds * n_words + new[columns - kinds * len(part)], values))
     while len(sums) > 1:
         sums = [reduce(add_counts, sums[first : first + 2]) for first in range(0, len(sums), 2)]
     return sums[0]

@@ -4,8 +4,6 @@ import numpy as np
 
 from pbos.kernels import kernel
 
-NEGLIGIBLE_WEIGHT = 3e-6  # SGD drops weights below this share of a word's largest; for PBoS, an eighth of all weights
-
 
 @kernel
 def merge_duplicates(indptr, indices, data, n_columns):
@@ -184,17 +182,3 @@ def set_own_vectors(own, weights, others, shares, places, given, shared, private
             for dim in range(vectors.shape[1]):
                 missing = shares[at] * (given[at, dim] - shared[at, dim]) - others[at] * private[places[at], dim]
                 vectors[own[at], dim] = missing / weights[at]
-
-
-@kernel
-def without_negligible(indptr, data):
-    """Return the entries of a CSR matrix; those below NEGLIGIBLE_WEIGHT times the largest of their row are 0."""
-    kept = data.copy()
-    for row in range(indptr.size - 1):
-        least = np.float32(0.0)
-        for k in range(indptr[row], indptr[row + 1]):
-            least = max(least, abs(data[k]) * np.float32(NEGLIGIBLE_WEIGHT))
-        for k in range(indptr[row], indptr[row + 1]):
-            if abs(data[k]) < least:
-                kept[k] = 0.0
-    return kept

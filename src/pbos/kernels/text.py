@@ -10,24 +10,7 @@ BETWEEN, WORD, INNER, ALONE, LINE_END = range(5)
 """The kinds of characters: between words; of words; of words if between two such; a word by itself; ends of lines."""
 
 MOST_LETTERS = 100  # longer strings are not words but addresses or data
-MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
-
-
-@kernel
-def end_of_word(codes, kinds, start):
-    """Return where the word that starts at `start` ends."""
-    at = start + 1
-    if kinds[codes[start]] == ALONE:
-        return at
-    while at < codes.size:
-        kind = kinds[codes[at]]
-        if kind == INNER:
-            if at + 1 == codes.size or kinds[codes[at + 1]] != WORD:
-                break
-        elif kind != WORD:
-            break
-        at += 1
-    return at
+MULTIPLIER, SHIFT = np.uint64(0x9E3779B97F4A7C15), np.uint64(20)  # of hashes
 
 
 @kernel
@@ -37,12 +20,6 @@ def same(codes, first, second, length):
         if codes[first + at] != codes[second + at]:
             return False
     return True
-
-
-@kernel
-def slot_of(slots, hash_):
-    """Return the first slot for a hash; later ones follow in a circle."""
-    return np.int64(hash_ >> np.uint64(20)) & (slots.size - 1)
 
 
 @kernel
@@ -68,7 +45,14 @@ def find_words(codes, kinds):
         if kind != WORD and kind != ALONE:
             at += 1
             continue
-        end = end_of_word(codes, kinds, at)
+        end = at + 1
+        while kind == WORD and end < codes.size:  # the other kind is a word by itself
+            next_kind = kinds[codes[end]]
+            if next_kind == INNER and end + 1 < codes.size:
+                next_kind = kinds[codes[end + 1]]
+            if next_kind != WORD:
+                break
+            end += 1
         length = end - at
         if length > MOST_LETTERS:
             at = end
@@ -81,11 +65,11 @@ def find_words(codes, kinds):
             starts, ends, hashes = grown(starts, 2 * n_words), grown(ends, 2 * n_words), grown(hashes, 2 * n_words)
             slots = np.full(4 * n_words, -1, np.int32)
             for known in range(n_words):
-                place = slot_of(slots, hashes[known])
+                place = np.int64(hashes[known] >> SHIFT) & (slots.size - 1)
                 while slots[place] >= 0:
                     place = (place + 1) & (slots.size - 1)
                 slots[place] = known
-        place = slot_of(slots, hash_)
+        place = np.int64(hash_ >> SHIFT) & (slots.size - 1)  # the first slot; later ones follow in a circle
         word = slots[place]
         while word >= 0 and not (
             hashes[word] == hash_ and ends[word] - starts[word] == length and same(codes, starts[word], at, length)
@@ -226,16 +210,6 @@ def add_counts(first, second):
             size += 1
         new_indptr[row + 1] = size
     return new_indptr, new_indices[:size], new_data[:size]
-
-
-@kernel
-def renumber(columns, numbers, n_words):
-    """Return columns, as of `count_contexts`, after words got other numbers: of `n_words` words."""
-    new = np.empty(columns.size, np.int32)
-    for k in range(columns.size):
-        kind = columns[k] // numbers.size
-        new[k] = kind * n_words + numbers[columns[k] - kind * numbers.size]
-    return new
 
 
 @kernel

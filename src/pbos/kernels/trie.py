@@ -135,16 +135,6 @@ AHEAD = 24  # spans whose text and counts are prefetched
 
 
 @kernel
-def as_one_text(codes, offsets, numbers):
-    """Return the words as one text; `numbers` has the letter of each code point."""
-    text = np.zeros(codes.size + offsets.size, numbers.dtype)
-    for word in range(offsets.size - 1):
-        for at in range(offsets[word], offsets[word + 1]):
-            text[at + word + 1] = numbers[codes[at]]
-    return text
-
-
-@kernel
 def single_letters(text, n_letters, offsets, is_target):
     """Return where the spans of each letter start and end in the level of single letters, and that level.
 

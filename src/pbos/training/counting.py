@@ -175,7 +175,7 @@ def count_part(
     letters = characters_of(part.codes)
     numbers = np.zeros(int(letters.max(initial=0)) + 1, np.min_scalar_type(letters.size))
     numbers[letters] = np.arange(1, letters.size + 1)
-    text = trie.as_one_text(*part, numbers)
+    text = np.insert(numbers[part.codes], part.offsets, 0)  # also before the first word and after the last one
     n_words = part.offsets.size - 1
     if text.size > trie.MAX_PLACES or n_words > trie.MAX_WORDS:
         most = f"{trie.MAX_WORDS:,} words and {trie.MAX_PLACES:,} characters"

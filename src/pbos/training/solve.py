@@ -31,6 +31,7 @@ FEW = 32  # so few dimensions are solved until all of them are done
 LEAST_SLICE = FEW // 2
 TOLERANCE = 0.001  # how far above its minimum the sum that ridge regression minimizes may be, as a share of it
 MOST_ITERATIONS = 1000
+NEGLIGIBLE_WEIGHT = 3e-6  # SGD drops weights below this share of a word's largest; for PBoS, an eighth of all weights
 LEAST_WEIGHT = 1e-4  # of a word as a whole; with a smaller one, its vector would be too long
 NONE = np.zeros(0, np.float32)
 FACTS = ("least", "above", "bound")  # the sum that is minimized; about how far, and at most how far above its minimum
@@ -70,7 +71,7 @@ def sgd(
         n_columns = n_shared = weights.n_columns
         new_column, factor = np.arange(n_columns, dtype=np.int32), np.ones(n_columns, np.float32)
     else:
-        kept = weights.indptr, weights.indices, columns.without_negligible(weights.indptr, weights.data)
+        kept = weights.indptr, weights.indices, without_negligible(weights)
         rows, ones = np.arange(len(weights)), np.ones(weights.n_columns, np.float32)
         matrix, n_rows, private, new_column, factor = separated(kept, rows, NONE, ones, work, with_private=True)
         del kept  # half of the memory for weights
@@ -109,6 +110,14 @@ def sgd(
     if not np.isfinite(means[-1]):
         raise InputError(f"training diverged (loss {means[-1]}); use a smaller lr than {lr}")
     return Solution(vectors, {"losses": [float(f"{loss:.6g}") for loss in means]})
+
+
+def without_negligible(weights: Weights) -> npt.NDArray[np.float32]:
+    """Return the entries of weights; those below NEGLIGIBLE_WEIGHT times the largest of their row are 0."""
+    sizes = np.append(np.abs(weights.data), np.float32(0))  # one more, as the last rows may be empty
+    largest = np.maximum.reduceat(sizes, weights.indptr[:-1])  # of an empty row: any
+    least = np.repeat(largest * np.float32(NEGLIGIBLE_WEIGHT), np.diff(weights.indptr))
+    return np.where(sizes[:-1] < least, np.float32(0), weights.data)
 
 
 def line_aligned(n_rows: int, dims: int) -> FloatMatrix:
