@@ -94,10 +94,7 @@ def private_columns(indptr, indices, data, rows, factors, scale, n_rows):
 
 @kernel
 def write_columns(indptr, indices, data, rows, factors, scale, n_rows, new_column, private, new_indices, new_data):
-    """Write the shared entries of some rows, which `private_columns` has counted.
-
-    With `private`, the weights of their private columns, these follow the shared entries of their rows.
-    """
+    """Write the shared entries of some rows, and after those of each its private weight, if `private` has these."""
     used = 0
     next_private = np.int64((n_rows != 1).sum())
     for at in range(rows.size):

@@ -90,10 +90,7 @@ def parse_row(data, at, row):
 
 @kernel
 def parse_number(data, at):
-    """Parse a decimal number; return its value and the position after it, or -1 if it is not a finite float32.
-
-    The digits form an integer that is scaled once by a power of ten: sign * mantissa * 10 ** exponent.
-    """
+    """Parse sign * mantissa * 10 ** exponent; return the value and the position after it, -1 if no finite float32."""
     negative = data[at] == MINUS
     if negative or data[at] == PLUS:
         at += 1

@@ -107,10 +107,7 @@ def mixed(number):
 
 @kernel
 def subsample(ids, line_ends, keep, seed):
-    """Drop words at random, in place: word w stays with the probability keep[w].
-
-    Returns how many stay; `line_ends` is changed to match. What happens to a word depends on its position and the seed.
-    """
+    """Drop words at random, in place: word w stays with the probability keep[w]. Return how many do."""
     start = kept = 0
     salt = mixed(seed)
     for line in range(line_ends.size):
@@ -214,10 +211,9 @@ def add_counts(first, second):
 
 @kernel
 def add_sums(rows, contexts, row_sums, column_sums):
-    """Add the entries of CSR rows to row_sums[kind, row] and column_sums[kind, context].
+    """Add the entries of CSR rows to row_sums[kind, row] and column_sums[kind, context], for all kinds of contexts.
 
-    Contexts are of three kinds, as in `count_contexts`. `contexts` has the numbers of the words that are contexts, -1
-    for the others.
+    `contexts` has the numbers of the words that are contexts, -1 for the others.
     """
     indptr, indices, data = rows
     for row in range(indptr.size - 1):

@@ -73,10 +73,9 @@ fast_sums = partial(kernel, fastmath={"reassoc", "contract"})  # adds up several
 
 @kernel
 def write_evidence(indptr, indices, data, scales, evidence, out):
-    """Write the weighted sums of the evidence of words' subwords into the first columns of out.
+    """Write the weighted sums of the evidence of words' subwords, bits of float16, into the first columns of out.
 
-    The weights are given as CSR; then they are multiplied by `scales`, those of int8 vectors, unless these are empty.
-    `evidence` are the bits of float16 as uint16.
+    Then multiply the weights (CSR) by `scales`, those of int8 vectors, unless these are empty.
     """
     n_evidence = evidence.shape[1]
     for word in range(indptr.size - 1):
@@ -149,10 +148,7 @@ def predict(features, center, spread, coefficients, curve):
 
 @kernel
 def products_of_few(queries, rows):
-    """Return the products of some queries with many rows, (n_queries, n_rows); they must fit int32.
-
-    With one query this takes as long as it takes to read the rows.
-    """
+    """Return the products of some queries with many rows, (n_queries, n_rows); they must fit int32."""
     out = np.empty((queries.shape[0], rows.shape[0]), np.int32)
     for row in range(rows.shape[0]):
         for query in range(queries.shape[0]):
