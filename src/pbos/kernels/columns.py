@@ -28,17 +28,6 @@ def merge_duplicates(indptr, indices, data, n_columns):
 
 
 @kernel
-def add_column_keys(indptr, indices, marks, keys):
-    """XOR the random marks of rows into the keys of their columns; no row has a column twice.
-
-    Columns with the same rows get equal keys. With 63-bit marks, two other columns do with a probability of 2**-63.
-    """
-    for row in range(indptr.size - 1):
-        for k in range(indptr[row], indptr[row + 1]):
-            keys[indices[k]] ^= marks[row]
-
-
-@kernel
 def count_rows(indptr, indices, data, rows, n_columns):
     """Return how many of some rows have an entry above 0 in each column."""
     n_rows = np.zeros(n_columns, np.int32)
@@ -137,26 +126,6 @@ def own_columns(indptr, indices, data, rows, whole, n_rows, least, factor):
 
 
 @kernel
-def add_squares(indptr, indices, data, rows, factors, sums):
-    """Add the squares of some rows' entries to the sums of their columns; rows count by `factors`, if there are any."""
-    for at in range(rows.size):
-        by = np.float64(factors[at]) if factors.size else 1.0
-        for k in range(indptr[rows[at]], indptr[rows[at] + 1]):
-            sums[indices[k]] += by * np.float64(data[k]) ** 2
-
-
-@kernel
-def sum_shares(indptr, indices, data, rows, factors, inverses):
-    """Return for each of some rows the sum of its entries' squares times the `inverses` of their columns."""
-    found = np.zeros(rows.size, np.float64)
-    for at in range(rows.size):
-        by = np.float64(factors[at]) if factors.size else 1.0
-        for k in range(indptr[rows[at]], indptr[rows[at] + 1]):
-            found[at] += by * np.float64(data[k]) ** 2 * inverses[indices[k]]
-    return found
-
-
-@kernel
 def split_columns(shared, private, new_column, factor, vectors):
     """Undo merging for vectors: write those of the old columns, from those of the shared and the private ones."""
     n_shared = shared.shape[0]
@@ -165,17 +134,3 @@ def split_columns(shared, private, new_column, factor, vectors):
         for dim in range(vectors.shape[1]):
             value = shared[new, dim] if new < n_shared else private[new - n_shared, dim]
             vectors[column, dim] = value * factor[column]
-
-
-@kernel
-def set_own_vectors(own, weights, others, shares, places, given, shared, private, vectors):
-    """Set the vector that each word has as a whole, so that the word becomes shared + shares * (given - shared).
-
-    `own` is the column of that vector, -1 for none, and `weights` its weight. `private` has the vectors of the merged
-    private columns, at `places`; `others` are their weights without the word as a whole.
-    """
-    for at in range(own.size):
-        if own[at] >= 0:
-            for dim in range(vectors.shape[1]):
-                missing = shares[at] * (given[at, dim] - shared[at, dim]) - others[at] * private[places[at], dim]
-                vectors[own[at], dim] = missing / weights[at]

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from pbos.jobs.threads import blocks, in_threads
 from pbos.kernels import columns
 from pbos.training.run import Run
-from pbos.training.solve import NONE, Ridge
+from pbos.training.solve import Ridge
 from pbos.training.system import Split, System
 from pbos.words.arrays import FloatMatrix, projected, projection, row_lengths, rows_of
 from pbos.words.confidence import Confidence
@@ -122,11 +122,21 @@ def leverages(
     Takes the matrix of the regression to be diagonal. `penalties` are lam times those of the columns, and `n_words`
     says how many words have each column.
     """
-    matrix = weights.indptr, weights.indices, weights.data, rows
-    trust = NONE if reliability is None else reliability[rows]
-    sums = penalties.copy()
-    columns.add_squares(*matrix, trust, sums)
-    found: Vector = columns.sum_shares(*matrix, trust, np.where(n_words > 1, 1 / sums, 0.0))
+    trust = np.ones(len(weights)) if reliability is None else reliability.astype(np.float64)
+    sums, found = penalties.copy(), np.empty(rows.size)
+
+    def squares(block: slice) -> tuple[npt.NDArray[Any], ...]:
+        some = weights.take(rows[block])
+        at = np.repeat(np.arange(len(some)), np.diff(some.indptr))
+        return at, some.indices, trust[rows[block]][at] * some.data.astype(np.float64) ** 2
+
+    for block in blocks(rows.size):
+        _, places, values = squares(block)
+        np.add.at(sums, places, values)
+    shares = np.where(n_words > 1, 1 / sums, 0.0)
+    for block in blocks(rows.size):
+        at, places, values = squares(block)
+        found[block] = np.bincount(at, values * shares[places], block.stop - block.start)
     return found.clip(0, 0.9)
 
 

@@ -12,10 +12,9 @@ import numpy.typing as npt
 from pbos.jobs.progress import Advance
 from pbos.jobs.progress import progress as progress_bar
 from pbos.jobs.threads import blocks
-from pbos.kernels import columns
 from pbos.training.confidence import TOLERANCE, calibrate, mean_and_scale, row_cosines
 from pbos.training.run import Run
-from pbos.training.solve import NONE, Ridge, Solution, sgd
+from pbos.training.solve import Ridge, Solution, sgd
 from pbos.training.system import Split, System, split_words
 from pbos.words.arrays import projected, projection
 from pbos.words.confidence import Confidence
@@ -69,7 +68,8 @@ def most_important(system: System, n: int, run: Run) -> SubwordIndex:
     parts = [vectors[rows].astype(np.float64) for rows in blocks(weights.n_columns)]
     lengths = np.concatenate([np.einsum("ij,ij->i", part, part) for part in parts])
     squares = np.zeros(weights.n_columns)
-    columns.add_squares(weights.indptr, weights.indices, weights.data, np.arange(len(weights)), NONE, squares)
+    for entries in blocks(weights.data.size):
+        np.add.at(squares, weights.indices[entries], weights.data[entries].astype(np.float64) ** 2)
     kept = np.zeros(squares.size, np.bool_)
     kept[np.argsort(-(lengths * squares), kind="stable")[:n]] = True
     return system.index.with_vectors(kept[system.index.rows])  # which leaves nodes without a vector as they are

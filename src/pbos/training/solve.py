@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from pbos.errors import InputError, warn
 from pbos.jobs.pools import Threads
-from pbos.jobs.threads import check_interrupt, cut
+from pbos.jobs.threads import blocks, check_interrupt, cut
 from pbos.jobs.workspace import Workspace, solve_slices
 from pbos.kernels import columns
 from pbos.kernels.machine import LINE, LINE_FLOATS
@@ -216,7 +216,7 @@ class Ridge:
             most, stop = max(LEAST_SLICE, min(SLICE, pool.memory // per_dim)), (few.report["iterations"], 0.0)
         n_slices = 2 * -(-dims // (2 * most))  # an even number, like most numbers of cores
         slices = cut(dims, n_slices) if moved is None else moved.slices(dims)
-        about_whole: list[npt.NDArray[Any]] = []  # what `set_own_vectors` needs to know about each word
+        about_whole: list[npt.NDArray[Any]] = []  # what `own_columns` finds about each word, and its share
         if own is not None:
             matrix, (whole, share) = (self._weights.indptr, self._weights.indices, self._weights.data), own
             *found, shared = columns.own_columns(*matrix, self._order, whole, self._n_rows, LEAST_WEIGHT, self._factor)
@@ -263,7 +263,13 @@ class Ridge:
         if about_whole:
             if self._roots.size:
                 words /= self._roots[:, None]
-            columns.set_own_vectors(*about_whole, np.cumsum(has_private) - 1, given, words, private, vectors)
+            own, own_weights, others, shares = about_whole
+            places = np.cumsum(has_private) - 1
+            for block in blocks(own.size):  # so that each word becomes words + shares * (given - words)
+                some = block.start + np.flatnonzero(own[block] >= 0)
+                missing = shares[some, None] * (given[some] - words[some])
+                missing -= others[some, None] * private[places[some]]  # of the other private columns
+                vectors[own[some]] = missing / own_weights[some, None]
         least, above, bound = [fact.tolist() for fact in facts]
         return {"vectors": vectors, "iterations": int(iterations), "least": least, "above": above, "bound": bound}
 
