@@ -26,7 +26,6 @@ from pbos.kernels.text import (
     count_sorted,
     find_places,
     join_lists,
-    subsample,
 )
 from pbos.words.readonly import ReadOnlyList
 
@@ -97,9 +96,12 @@ class Cooccurrences:
             nothing = np.zeros(0, np.int32), np.zeros(0, np.uint32)
             return cls(coded, counts, np.zeros(len(words) + 1, np.int64), *nothing, counting, blocks)
         shares = counting.thin * max(ids.size, LEAST_TOKENS) / counts
-        sample, ends = ids.copy(), line_ends.copy()
-        n_kept = subsample(sample, ends, np.sqrt(shares) + shares, np.uint64(counting.seed))
-        indptr, indices, data = count_contexts(sample[:n_kept], ends, ids, line_ends, len(words), counting.window)
+        # What happens to a word depends on its position and the seed.
+        salt = mixed(np.array([counting.seed], np.uint64))
+        draws = (mixed(np.arange(ids.size, dtype=np.uint64) + salt) >> np.uint64(11)) / 2.0**53
+        stays = draws < (np.sqrt(shares) + shares)[ids]
+        ends = np.concatenate([[0], np.cumsum(stays)])[line_ends]
+        indptr, indices, data = count_contexts(ids[stays], ends, ids, line_ends, len(words), counting.window)
         return cls(coded, counts, indptr, indices, data, counting, blocks)
 
     def __len__(self) -> int:
@@ -171,6 +173,13 @@ class Cooccurrences:
             return False
         parts = (read(self.indices, entries) for entries in blocks(self.indices.size, ENTRIES))
         return all(part.min() >= 0 and part.max() < 3 * len(self) for part in parts)
+
+
+def mixed(numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """Return 64 bits that look random for each number, always the same (the finalizer of SplitMix64)."""
+    numbers = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    numbers = (numbers ^ (numbers >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return numbers ^ (numbers >> np.uint64(31))
 
 
 def read(array: npt.NDArray[Any], part: slice = slice(None)) -> npt.NDArray[Any]:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pbos.kernels import grown, kernel, part
+from pbos.kernels import grown, kernel
 
 # Words of a text ------------------------------------------------------------------------------------------------------
 
@@ -95,30 +95,6 @@ def find_words(codes, kinds):
 # Words and their contexts: counting, adding counts up, mutual information --------------------------------------------
 
 MOST = np.uint32(0xFFFFFFFF)
-
-
-@part
-def mixed(number):
-    """Return 64 bits that look random, the same for the same uint64 (the finalizer of SplitMix64)."""
-    number = (number ^ (number >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    number = (number ^ (number >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return number ^ (number >> np.uint64(31))
-
-
-@kernel
-def subsample(ids, line_ends, keep, seed):
-    """Drop words at random, in place: word w stays with the probability keep[w]. Return how many do."""
-    start = kept = 0
-    salt = mixed(seed)
-    for line in range(line_ends.size):
-        for at in range(start, line_ends[line]):
-            draw = np.float64(mixed(np.uint64(at) + salt) >> np.uint64(11)) / 9007199254740992.0
-            if draw < keep[ids[at]]:
-                ids[kept] = ids[at]
-                kept += 1
-        start = line_ends[line]
-        line_ends[line] = kept
-    return kept
 
 
 @kernel
