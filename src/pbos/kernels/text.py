@@ -186,25 +186,11 @@ def add_counts(first, second):
 
 
 @kernel
-def add_sums(rows, contexts, row_sums, column_sums):
-    """Add the entries of CSR rows to row_sums[kind, row] and column_sums[kind, context], for all kinds of contexts.
-
-    `contexts` has the numbers of the words that are contexts, -1 for the others.
-    """
-    indptr, indices, data = rows
-    for row in range(indptr.size - 1):
-        for k in range(indptr[row], indptr[row + 1]):
-            kind, word = indices[k] // contexts.size, indices[k] % contexts.size
-            if contexts[word] >= 0:
-                row_sums[kind, row] += data[k]
-                column_sums[kind, contexts[word]] += data[k]
-
-
-@kernel
 def mutual_information(rows, contexts, row_logs, column_logs, shares):
     """Return the positive pointwise mutual information of CSR rows, times the share of each kind of context.
 
-    It is log(count) - row_logs[kind, row] - column_logs[kind, context], where that is above 0.
+    It is log(count) - row_logs[kind, row] - column_logs[kind, context], where that is above 0. `contexts` has the
+    numbers of the words that are contexts, -1 for the others.
     """
     indptr, indices, data = rows
     new_indptr = np.zeros(indptr.size, np.int64)
