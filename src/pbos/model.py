@@ -135,7 +135,7 @@ class Model(Segmenter):
         if self._contexts is None:
             raise InputError("this model cannot use contexts; train one with a text: train(vectors, text=...)")
         if isinstance(words, str):
-            contexts = {words: contexts}  # type: ignore[dict-item]
+            contexts = {words: contexts}
         elif not isinstance(contexts, Mapping):
             raise InputError("contexts of many words must be a mapping from words to sentences")
         elif unknown := [word for word in contexts if word not in many]:

@@ -24,8 +24,6 @@ from pbos.kernels.text import (
     count_sorted,
     find_places,
     join_lists,
-    renumber,
-    subsample,
 )
 from pbos.words.readonly import ReadOnlyList
 from pbos.words.tokens import words_of
@@ -97,9 +95,12 @@ class Cooccurrences:
             nothing = np.zeros(0, np.int32), np.zeros(0, np.uint32)
             return cls(coded, counts, np.zeros(len(words) + 1, np.int64), *nothing, counting, blocks)
         shares = counting.thin * max(ids.size, LEAST_TOKENS) / counts
-        sample, ends = ids.copy(), line_ends.copy()
-        n_kept = subsample(sample, ends, np.sqrt(shares) + shares, np.uint64(counting.seed))
-        indptr, indices, data = count_contexts(sample[:n_kept], ends, ids, line_ends, len(words), counting.window)
+        # What happens to a word depends on its position and the seed.
+        salt = mixed(np.array([counting.seed], np.uint64))
+        draws = (mixed(np.arange(ids.size, dtype=np.uint64) + salt) >> np.uint64(11)) / 2.0**53
+        stays = draws < (np.sqrt(shares) + shares)[ids]
+        ends = np.concatenate([[0], np.cumsum(stays)])[line_ends]
+        indptr, indices, data = count_contexts(ids[stays], ends, ids, line_ends, len(words), counting.window)
         return cls(coded, counts, indptr, indices, data, counting, blocks)
 
     def __len__(self) -> int:
@@ -171,6 +172,13 @@ class Cooccurrences:
         return loaded
 
 
+def mixed(numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """Return 64 bits that look random for each number, always the same (the finalizer of SplitMix64)."""
+    numbers = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    numbers = (numbers ^ (numbers >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return numbers ^ (numbers >> np.uint64(31))
+
+
 def read(array: npt.NDArray[Any], part: slice = slice(None)) -> npt.NDArray[Any]:
     """Return part of an array; of a mapped one a copy, so that its pages do not pile up in this process."""
     if not isinstance(array, np.memmap):
@@ -231,7 +239,8 @@ def add_rows(parts: list[Cooccurrences], numbers: list[npt.NDArray[np.int32]], n
         indptr, columns, values = part.rows(old)
         sizes = np.zeros(rows.stop - rows.start + 1, np.int64)
         sizes[new[old] - rows.start + 1] = np.diff(indptr)
-        sums.append((np.cumsum(sizes), renumber(columns, new, n_words), values))
+        kinds = columns // len(part)
+        sums.append((np.cumsum(sizes), kinds * n_words + new[columns - kinds * len(part)], values))
     while len(sums) > 1:
         sums = [reduce(add_counts, sums[first : first + 2]) for first in range(0, len(sums), 2)]
     return sums[0]

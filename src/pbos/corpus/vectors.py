@@ -18,7 +18,7 @@ from pbos.jobs.progress import Advance
 from pbos.jobs.progress import progress as progress_bar
 from pbos.jobs.threads import blocks, in_threads, one_blas_thread, thread_count
 from pbos.kernels.solving import normal_product
-from pbos.kernels.text import add_sums, mutual_information
+from pbos.kernels.text import mutual_information
 from pbos.kernels.vectors import compose
 from pbos.training.solve import line_aligned
 from pbos.words.arrays import FloatMatrix, unit_rows
@@ -56,7 +56,12 @@ class Information:
         self._ranges = row_ranges(counted.indptr)
         row_sums, column_sums = np.zeros((3, len(counted))), np.zeros((3, n_contexts))
         for rows in self._ranges:
-            add_sums(counted.rows(rows), self._contexts, row_sums[:, rows], column_sums)
+            indptr, indices, data = counted.rows(rows)
+            kinds, numbers = np.divmod(indices, len(counted))
+            at, places = np.repeat(np.arange(rows.start, rows.stop), np.diff(indptr)), self._contexts[numbers]
+            known, counts = places >= 0, data.astype(np.float64)
+            np.add.at(row_sums.reshape(-1), (kinds * len(counted) + at)[known], counts[known])
+            np.add.at(column_sums.reshape(-1), (kinds * n_contexts + places)[known], counts[known])
         if not column_sums.any():
             raise InputError("no two words of the text are next to each other; put sentences on lines, not words")
         column_sums **= CONTEXT_POWER

@@ -44,12 +44,9 @@ CONFIG = {
 
 
 class Workers:
-    """The pool of a cluster: see `pbos.jobs.pools.Pool`.
+    """The pool of a cluster: see `pbos.jobs.pools.Threads`.
 
-    Attributes:
-        client: Dask's client.
-        size: How many parts run at the same time.
-        memory: The memory of a worker for each part that it runs at the same time, in bytes.
+    `memory` is that of a worker for each part that it runs at the same time.
     """
 
     def __init__(self, client: Any) -> None:
@@ -61,18 +58,13 @@ class Workers:
             raise ClusterError(
                 f"the scheduler at {self.address} has no workers; start some with: dask worker"
             ) from None
-        self._check_versions()
-        workers = client.scheduler_info(n_workers=-1)["workers"].values()
-        self.size = sum(worker["nthreads"] for worker in workers)
-        self.memory = min(int(worker["memory_limit"] or 1 << 62) // worker["nthreads"] for worker in workers)
-
-    def _check_versions(self) -> None:
-        """Raise ClusterError unless all workers have this version of pbos."""
-        found = self.client.run(eval, "__import__('pbos').__version__", on_error="return")
-        for worker, version in found.items():
+        for worker, version in client.run(eval, "__import__('pbos').__version__", on_error="return").items():
             if isinstance(version, ImportError) or (isinstance(version, str) and version != __version__):
                 what = f"pbos {version}" if isinstance(version, str) else "no pbos"
                 raise ClusterError(f"the worker at {worker} has {what}; install pbos {__version__} on all workers")
+        workers = client.scheduler_info(n_workers=-1)["workers"].values()
+        self.size = sum(worker["nthreads"] for worker in workers)
+        self.memory = min(int(worker["memory_limit"] or 1 << 62) // worker["nthreads"] for worker in workers)
 
     def map(
         self,
@@ -89,12 +81,17 @@ class Workers:
         items, job = list(items), uuid.uuid4().hex[:8]
         keys = [f"{stage}-{job}-{number}" for number in range(len(items))]  # up to the job, what the dashboard shows
         futures, found = [], {}
+        advice = "run the same again when it is back: what is done is kept"
+        lost = ClusterError(f"the scheduler at {self.address} was lost during {stage}; {advice}")
         try:
             # As bytes, because the scheduler unpickles objects too, and may not have the files that arrays are in.
             run = partial(attempt, dumps(function))
             futures = self.client.map(run, [dumps(item) for item in items], key=keys, retries=RETRIES, pure=False)
             for future in as_completed(futures, loop=self.client.loop):
-                result = self._result(stage, future)
+                try:
+                    result = future.result()  # if its worker has gone with it, another one makes it again
+                except Exception as error:
+                    raise (failure(stage, error) if future.status == "error" else lost) from None
                 if isinstance(result, PbosError):
                     raise result
                 found[future.key] = result
@@ -104,21 +101,8 @@ class Workers:
             if self.client.status == "running":
                 self.client.cancel(futures)
             elif isinstance(error, Exception) and not isinstance(error, PbosError):
-                raise self._lost(stage) from None
+                raise lost from None
             raise
-
-    def _result(self, stage: str, future: Any) -> Any:
-        """Fetch the result of a part; if its worker has gone with it, wait until another worker has made it again."""
-        try:
-            return future.result()
-        except Exception as error:
-            raise (failure(stage, error) if future.status == "error" else self._lost(stage)) from None
-
-    def _lost(self, stage: str) -> ClusterError:
-        return ClusterError(
-            f"the scheduler at {self.address} was lost during {stage}; "
-            "run the same again when it is back: what is done is kept"
-        )
 
 
 def failure(stage: str, error: BaseException) -> BaseException:

@@ -34,12 +34,8 @@ _waiting: Interrupts | None = None  # whose Ctrl-C is not raised yet
 class Interrupts:
     """While a block runs, what the handler of SIGINT raises comes out where it does no harm.
 
-    Without effect inside of such a block, if SIGINT is ignored, and in other threads, which never get a Ctrl-C.
-
-    Args:
-        handler: The handler; None for the present one, which is Python's own as a rule.
-        again: The handler of a second Ctrl-C; None for the same.
-        afterwards: The handler after the block; None for the present one.
+    Without effect inside of such a block, if SIGINT is ignored, and in other threads, which never get a Ctrl-C. By
+    default the handler is the present one, Python's own as a rule, also `again`, for a second Ctrl-C, and `afterwards`.
     """
 
     def __init__(self, handler: Handler | None = None, again: Any = None, afterwards: Any = None) -> None:

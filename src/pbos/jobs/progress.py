@@ -14,16 +14,7 @@ Advance = Callable[..., None]
 
 @contextmanager
 def progress(label: str, total: float | None, show: bool | None = None) -> Iterator[Advance]:
-    """Show a bar during a long task.
-
-    Args:
-        label: What is being done, in two or three words.
-        total: The number of steps, or None if it is not known.
-        show: True, False, or None for "only if stderr is a terminal".
-
-    Yields:
-        A function to call with the number of steps just done and optionally a short note.
-    """
+    """Show a bar during a long task of `total` steps, if that is known; by default only if stderr is a terminal."""
     if not (sys.stderr.isatty() if show is None else show):
         yield lambda steps, note="": None
         return
@@ -36,9 +27,4 @@ def progress(label: str, total: float | None, show: bool | None = None) -> Itera
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(escape(for_terminal(one_line(label))), total=total, note="")
 
-        def advance(steps: float, note: str = "") -> None:
-            bar.update(task, advance=steps)
-            if note:
-                bar.update(task, note=note)
-
-        yield advance
+        yield lambda steps, **note: bar.update(task, advance=steps, **note)

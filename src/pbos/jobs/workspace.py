@@ -42,10 +42,7 @@ _parsing = Lock()  # NumPy parses headers with Python's own parser, which fails 
 
 
 class Mapped(np.ndarray):
-    """An array in a file, mapped into memory. To pickle it is to pass on the name of its file.
-
-    Its slices and copies are pickled as other arrays are.
-    """
+    """An array in a file, mapped into memory; it is pickled as the name of its file, unlike its slices and copies."""
 
     path: str | None = None
     is_new = False  # filled here: other machines may not see that yet
@@ -70,13 +67,7 @@ def mapped(path: str | Path, writeable: bool = True) -> Mapped:
 
 
 class Workspace:
-    """Where the large arrays of a job live.
-
-    With a folder, what a step has computed can be read back by a later call: see `step`.
-
-    Attributes:
-        folder: The folder; None to keep everything in memory.
-    """
+    """Where the large arrays of a job live: in a folder, or in memory if it is None."""
 
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = folder
@@ -155,12 +146,7 @@ def read_record(file: Path) -> dict[str, Any]:
 
 @contextmanager
 def workspace(folder: Path | None, describe: Callable[[], dict[str, Any]]) -> Iterator[Workspace]:
-    """Open the workspace of a job. Its folder is removed when the job is done, and stays if it fails.
-
-    Args:
-        folder: The folder; None to keep everything in memory.
-        describe: Returns plain data that tells this job from others; only called if there is a folder.
-    """
+    """Open the workspace of a job, which `describe` tells from others; its folder stays if it fails."""
     if folder is None:
         yield Workspace()
         return
@@ -222,15 +208,8 @@ def solve_slices(
 ) -> tuple[Any, list[dict[str, Any]]]:
     """Fill a matrix some columns at a time; return it, and the plain data about each slice of its columns.
 
-    Args:
-        work: Where to keep it: in one array in memory, or in a file per slice.
-        shape: The shape of the matrix.
-        slices: Which columns to compute together, left to right.
-        compute: Returns some columns as "vectors", and plain data.
-        stage: As for `Pool.map`, as is `memory`.
-        pool: Where to compute them.
-        memory: What a slice needs.
-        on_slice: Called with the number of columns that are done.
+    In memory it is one array, in a folder a file per slice, left to right. `compute` returns some columns as "vectors",
+    and plain data. `on_slice` is called with the number of columns that are done. The rest is as for `Threads.map`.
     """
     whole = np.empty(shape, np.float32) if work.folder is None else None
 

@@ -74,9 +74,7 @@ class Announcer(event.Listener):  # type: ignore[misc]  # Numba is untyped
 for _kind in ("numba:compile", "numba:run_pass"):
     event.register(_kind, Announcer())
 
-STAMP = tuple(
-    (file.name, file.stat().st_mtime, file.stat().st_size) for file in sorted(Path(__file__).parent.glob("*.py"))
-)
+STAMP = [(file.name, file.stat().st_mtime, file.stat().st_size) for file in sorted(Path(__file__).parent.glob("*.py"))]
 
 
 class Cache(FunctionCache):  # type: ignore[misc]  # Numba is untyped

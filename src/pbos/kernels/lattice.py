@@ -12,7 +12,7 @@ In the hottest loops, indices are unsigned, which spares Numba the check for neg
 import numpy as np
 
 from pbos.kernels import grown, kernel, part
-from pbos.kernels.machine import count_bits, float32_of_bits, prefetch
+from pbos.kernels.machine import count_bits, prefetch
 from pbos.kernels.trie import ALL, BEFORE, CHILD, HALF, HIGH, LOW, LOW_HALF, MAX_ROW, NO_ROW, ONE, ROW, ZERO, searched
 
 RUN = 512  # slots whose spans are found together: enough to keep many memory reads in flight
@@ -109,7 +109,7 @@ def find_spans(nodes, unseen_char_prob, codes, offsets, first_word, last_word):
         for k in range(np.uint64(first), np.uint64(level_ends[level])):
             at = np.uint64(starts[np.uint64(slots[k])] + level)
             node = np.uint64(found[k])
-            prob = np.float64(float32_of_bits(records[node, CHILD] >> HALF))
+            prob = np.float64(np.uint32(records[node, CHILD] >> HALF).view(np.float32))
             span_nodes[at] = found[k] if found[k] != unseen else -1
             span_probs[at] = prob if level > 0 or prob > 0.0 else unseen_char_prob
         first = level_ends[level]
@@ -129,8 +129,10 @@ PLAIN_TOTAL = 2.0**-400  # ... if their total is at least this: then what underf
 
 @part
 def write_forward(starts, span_probs, forward):
-    """forward[0] = 1; forward[j] = sum over spans (i, j) of forward[i] * p(i, j), for a short word."""
+    """forward[0] = 1; forward[j] = sum over spans (i, j) of forward[i] * p(i, j). Return the last, 0 if too long."""
     length = starts.size - 1
+    if length > PLAIN_LENGTH:
+        return 0.0
     for i in range(np.uint64(length + 1)):
         forward[i] = 0.0
     forward[0] = 1.0
@@ -138,6 +140,7 @@ def write_forward(starts, span_probs, forward):
         value, first = forward[i], np.uint64(starts[i])
         for at in range(np.uint64(starts[i + ONE]) - first):
             forward[i + ONE + at] += value * span_probs[first + at]
+    return forward[length]
 
 
 @part
@@ -184,10 +187,7 @@ def write_posteriors(starts, span_probs, posteriors, forward, backward):
     `posteriors` may be `span_probs` itself. `forward` and `backward` are space for length + 1 values each.
     """
     length = starts.size - 1
-    total = 0.0
-    if length <= PLAIN_LENGTH:
-        write_forward(starts, span_probs, forward)
-        total = forward[length]
+    total = write_forward(starts, span_probs, forward)
     if total >= PLAIN_TOTAL:
         inverse = 1.0 / total
         backward[length] = 1.0
@@ -216,17 +216,10 @@ def write_posteriors(starts, span_probs, posteriors, forward, backward):
 
 @part
 def log_total(starts, span_probs, values):
-    """Return the logarithm of forward[l], the sum over all segmentations of the product of their probabilities.
-
-    `values` is space for length + 1 numbers.
-    """
-    length = starts.size - 1
-    total, exponent = 0.0, 0
-    if length <= PLAIN_LENGTH:
-        write_forward(starts, span_probs, values)
-        total = values[length]
+    """Return the logarithm of the sum over all segmentations; `values` is space for length + 1 numbers."""
+    total, exponent = write_forward(starts, span_probs, values), 0
     if total < PLAIN_TOTAL:
-        exponents = np.empty(length + 1, np.int64)
+        exponents = np.empty(starts.size, np.int64)
         write_backward(starts, span_probs, values, exponents)
         total, exponent = values[0], exponents[0]
     return np.log(total) + exponent * np.log(BIG)
@@ -246,8 +239,6 @@ def expected_counts(nodes, unseen_char_prob, codes, offsets, counts):
     """Return how often each node is expected as a piece of the words.
 
     e(s) = sum over words w and over the spans (i, j) of w that are s of counts[w] * a(i, j)
-
-    Spans without a node are ignored.
     """
     _, _, records, _ = nodes
     sums = np.zeros(records.shape[0] - 2, np.float64)
@@ -272,18 +263,12 @@ def count_words(nodes, codes, offsets):
     _, _, records, _ = nodes
     n_words = np.zeros(records.shape[0] - 2, np.int32)
     last_word = np.full(n_words.size, -1, np.int32)
-    first = np.int64(0)
-    while first < offsets.size - 1:
-        last = end_of_run(offsets, first)
-        starts, span_nodes, _ = find_spans(nodes, 1.0, codes, offsets, first, last)
-        for word in range(first, last):
-            word_starts = slots_of_word(starts, offsets, first, word)
-            for k in range(word_starts[0], word_starts[word_starts.size - 1]):
-                node = span_nodes[k]
-                if node >= 0 and last_word[node] != word:
-                    last_word[node] = word
-                    n_words[node] += 1
-        first = last
+    for word in range(np.int64(offsets.size - 1)):
+        _, span_nodes, _ = find_spans(nodes, 1.0, codes, offsets, word, word + 1)
+        for node in span_nodes:
+            if node >= 0 and last_word[node] != word:
+                last_word[node] = word
+                n_words[node] += 1
     return n_words
 
 
@@ -295,42 +280,23 @@ LONGEST_CUT = 24  # code points; in longer words, what is negligible alone adds 
 
 
 @part
-def write_weights(codes, begin, starts, span_rows, span_lengths, weighing, weights):
-    """Turn the posteriors of a word's spans into weights, 0 if a span has no vector; the word is at `codes[begin:]`.
-
-    `weighing` is (unseen_char_prob, kind, start_weight, end_weight). A span weighs its posterior, 1, or the sum of
-    both, times start_weight if it starts with the mark `<` and times end_weight if it ends with the mark `>`. Returns
-    the sum of the weights, to divide them by, and the sum of weights times vector lengths.
-    """
-    _, kind, start_weight, end_weight = weighing
-    scale = 0.0 if kind == UNIFORM else 1.0
-    plus = 0.0 if kind == POSTERIOR else 1.0
-    total, total_length = 0.0, 0.0
-    for start in range(np.uint64(starts.size - 1)):
-        first, code = np.uint64(starts[start]), np.uint64(begin) + start
-        at_start = start_weight if codes[code] == LEFT else 1.0
-        for at in range(np.uint64(starts[start + ONE]) - first):
-            factor = at_start * end_weight if codes[code + at] == RIGHT else at_start
-            weight = (scale * weights[first + at] + plus) * factor if span_rows[first + at] >= 0 else 0.0
-            weights[first + at] = weight
-            total += weight
-            total_length += weight * span_lengths[first + at]
-    return total, total_length
-
-
-@part
 def weights_of_run(nodes, weighing, codes, offsets, first, last, negligible, by_length):
     """Return the weights of words first to last (exclusive) as CSR (indptr, indices, data); see `weights_of_words`.
 
-    With `by_length`, weights are multiplied by the vectors' lengths. Indices and data are longer than needed.
+    `weighing` is (unseen_char_prob, kind, start_weight, end_weight). A span weighs its posterior, 1, or the sum of
+    both, times start_weight if it starts with the mark `<` and times end_weight if it ends with the mark `>`. With
+    `by_length`, weights are multiplied by the vectors' lengths. Indices and data are longer than needed.
     """
     records = nodes[2]
-    starts, span_nodes, weights = find_spans(nodes, weighing[0], codes, offsets, first, last)
+    unseen_char_prob, kind, start_weight, end_weight = weighing
+    scale = 0.0 if kind == UNIFORM else 1.0
+    plus = 0.0 if kind == POSTERIOR else 1.0
+    starts, span_nodes, weights = find_spans(nodes, unseen_char_prob, codes, offsets, first, last)
     span_rows = span_nodes
     span_lengths = np.empty(weights.size, np.float32)
     for k in range(weights.size):
         fact = records[span_nodes[k], ROW]  # -1 is the last record
-        span_lengths[k] = float32_of_bits(fact >> HALF)
+        span_lengths[k] = np.uint32(fact >> HALF).view(np.float32)
         row = np.int64(fact & LOW_HALF)
         span_rows[k] = row if row <= MAX_ROW else NO_ROW
     indptr = np.empty(last - first + 1, np.int64)
@@ -343,9 +309,18 @@ def weights_of_run(nodes, weighing, codes, offsets, first, last, negligible, by_
         begin, length = offsets[word], offsets[word + 1] - offsets[word]
         slot = begin - offsets[first] + word - first
         word_starts = starts[slot : slot + length + 1]  # without a call, which would count references
-        if weighing[1] != UNIFORM:
+        if kind != UNIFORM:
             write_posteriors(word_starts, weights, weights, forward, backward)
-        total, total_length = write_weights(codes, begin, word_starts, span_rows, span_lengths, weighing, weights)
+        total, total_length = 0.0, 0.0
+        for start in range(np.uint64(length)):
+            span, code = np.uint64(word_starts[start]), np.uint64(begin) + start
+            at_start = start_weight if codes[code] == LEFT else 1.0
+            for at in range(np.uint64(word_starts[start + ONE]) - span):
+                factor = at_start * end_weight if codes[code + at] == RIGHT else at_start
+                weight = (scale * weights[span + at] + plus) * factor if span_rows[span + at] >= 0 else 0.0
+                weights[span + at] = weight
+                total += weight
+                total_length += weight * span_lengths[span + at]
         least = negligible * total_length if length <= LONGEST_CUT else 0.0
         inverse = 1.0 / total if total > 0.0 else 0.0
         for k in range(np.uint64(word_starts[0]), np.uint64(word_starts[length])):

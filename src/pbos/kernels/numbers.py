@@ -21,10 +21,10 @@ def parse_lines(data, matrix, words):
     """
     at = row = line = 0
     while at < len(data) and row < len(matrix):
-        first = skip_blanks(data, at)
-        if data[first] == NEWLINE:
-            after = first
-        else:
+        after = at
+        while is_separator(data[after]) or data[after] == RETURN:
+            after += 1
+        if data[after] != NEWLINE:
             after = parse_line(data, at, matrix[row], words[row])
             if after < 0:
                 break
@@ -56,12 +56,15 @@ def parse_line(data, start, row, word):
     while at > start and (is_separator(data[at - 1]) or data[at - 1] == RETURN):
         at -= 1
     for _ in range(len(row)):
-        at = left_of_separators(data, at, start)
+        while at > start and is_separator(data[at - 1]):
+            at -= 1
         while at > start and not is_separator(data[at - 1]):
             at -= 1
     if at == start:
         return -1  # too few numbers: no word is left
-    end = left_of_separators(data, at, start)
+    end = at
+    while end > start and is_separator(data[end - 1]):
+        end -= 1
     while start < end and is_separator(data[start]):
         start += 1
     word[0], word[1] = start, end
@@ -80,16 +83,14 @@ def parse_row(data, at, row):
         if at < 0:
             return -1
         row[column] = value
-    at = skip_blanks(data, at)
+    while is_separator(data[at]) or data[at] == RETURN:
+        at += 1
     return at if data[at] == NEWLINE else -1
 
 
 @kernel
 def parse_number(data, at):
-    """Parse a decimal number; return its value and the position after it, or -1 if it is not a finite float32.
-
-    The digits form an integer that is scaled once by a power of ten: sign * mantissa * 10 ** exponent.
-    """
+    """Parse sign * mantissa * 10 ** exponent; return the value and the position after it, -1 if no finite float32."""
     negative = data[at] == MINUS
     if negative or data[at] == PLUS:
         at += 1
@@ -104,10 +105,13 @@ def parse_number(data, at):
     if digits == 0:
         return 0.0, -1
     if data[at] == SMALL_E or data[at] == LARGE_E:
-        power, at = parse_exponent(data, at + 1)
-        exponent += power
-        if at < 0:
+        minus = data[at + 1] == MINUS
+        start = at + 2 if minus or data[at + 1] == PLUS else at + 1
+        power, _, at = parse_digits(data, start, 0)
+        if at == start:
             return 0.0, -1
+        power = min(power, 1_000_000)  # beyond any float
+        exponent += -power if minus else power
 
     if mantissa == 0 or exponent <= -len(POWERS):  # 18 digits times 1e-65 is less than any float32
         value = 0.0
@@ -126,7 +130,7 @@ def parse_number(data, at):
 def parse_digits(data, at, mantissa):
     """Append digits to a mantissa; return it, how many digits it has no room for, and the position after them."""
     dropped = 0
-    while is_digit(data[at]):
+    while ZERO <= data[at] <= ZERO + 9:
         if mantissa < MAX_MANTISSA:
             mantissa = mantissa * 10 + (int(data[at]) - ZERO)
         else:
@@ -136,38 +140,8 @@ def parse_digits(data, at, mantissa):
 
 
 @kernel
-def parse_exponent(data, at):
-    """Parse the digits after an e; return the exponent and the position after it, or -1 if there are none."""
-    negative = data[at] == MINUS
-    if negative or data[at] == PLUS:
-        at += 1
-    power, _, end = parse_digits(data, at, 0)
-    power = min(power, 1_000_000)  # beyond any float
-    return (-power if negative else power), (end if end > at else -1)
-
-
-@kernel
-def is_digit(byte):
-    return ZERO <= byte <= ZERO + 9
-
-
-@kernel
 def is_separator(byte):
     return byte in (SPACE, TAB)
-
-
-@kernel
-def skip_blanks(data, at):
-    while is_separator(data[at]) or data[at] == RETURN:
-        at += 1
-    return at
-
-
-@kernel
-def left_of_separators(data, at, start):
-    while at > start and is_separator(data[at - 1]):
-        at -= 1
-    return at
 
 
 @kernel
@@ -189,7 +163,7 @@ def split_records(data, matrix, words):
         if end + 1 + width > len(data):
             break
         words[row, 0], words[row, 1] = start, end
-        matrix[row] = data[end + 1 : end + 1 + width]
-        row += 1
         at = end + 1 + width
+        matrix[row] = data[end + 1 : at]
+        row += 1
     return row, at

@@ -196,26 +196,11 @@ def write_sample(starts, span_probs, backward, exponents, uniforms, cuts, letter
     return n_cuts + 1, score
 
 
-@part
-def write_path(ways, way, cuts, letters):
-    """Write the cuts between letters of a way; return their number."""
-    n_cuts = 0
-    cuts[0] = 0
-    while way > 0:
-        way = ways[way, REST]
-        cut = letters[ways[way, PLACE]]
-        if cut > cuts[n_cuts]:
-            n_cuts += 1
-            cuts[n_cuts] = cut
-    return n_cuts + 1
-
-
 @kernel
 def segmentations(nodes, unseen_char_prob, codes, offsets, marks, letter_keys, n, uniforms):
     """Return n segmentations of each word: word_indptr, probabilities, cuts.
 
     Those of word w are `word_indptr[w]:word_indptr[w + 1]`. The cuts of each ascend from 0 to the number of letters.
-
     They are those with the n most probable paths; fewer if there are fewer. With marks, a segmentation is the sum of
     all paths that differ only in how they treat the marks, so the best one of a word is not always the first. With
     `uniforms`, n random numbers per code point, they are drawn from p(g|w).
@@ -258,7 +243,14 @@ def segmentations(nodes, unseen_char_prob, codes, offsets, marks, letter_keys, n
                     )
                     drawn += length
                 else:
-                    added, score = write_path(ways, way, cuts[n_cuts:], letters), scores[way]
+                    added, score, step = 1, scores[way], way
+                    cuts[n_cuts] = 0
+                    while step > 0:
+                        step = ways[step, REST]
+                        cut = letters[ways[step, PLACE]]
+                        if cut > cuts[n_cuts + added - 1]:
+                            cuts[n_cuts + added] = cut
+                            added += 1
                     way = ways[way, NEXT]
                 if letters[length] < length:
                     score = log_total_of_cuts(word_starts, span_probs, letters, cuts, n_cuts, values)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pbos.kernels import grown, kernel, part
+from pbos.kernels import grown, kernel
 
 # Words of a text ------------------------------------------------------------------------------------------------------
 
@@ -10,24 +10,7 @@ BETWEEN, WORD, INNER, ALONE, LINE_END = range(5)
 """The kinds of characters: between words; of words; of words if between two such; a word by itself; ends of lines."""
 
 MOST_LETTERS = 100  # longer strings are not words but addresses or data
-MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
-
-
-@kernel
-def end_of_word(codes, kinds, start):
-    """Return where the word that starts at `start` ends."""
-    at = start + 1
-    if kinds[codes[start]] == ALONE:
-        return at
-    while at < codes.size:
-        kind = kinds[codes[at]]
-        if kind == INNER:
-            if at + 1 == codes.size or kinds[codes[at + 1]] != WORD:
-                break
-        elif kind != WORD:
-            break
-        at += 1
-    return at
+MULTIPLIER, SHIFT = np.uint64(0x9E3779B97F4A7C15), np.uint64(20)  # of hashes
 
 
 @kernel
@@ -37,12 +20,6 @@ def same(codes, first, second, length):
         if codes[first + at] != codes[second + at]:
             return False
     return True
-
-
-@kernel
-def slot_of(slots, hash_):
-    """Return the first slot for a hash; later ones follow in a circle."""
-    return np.int64(hash_ >> np.uint64(20)) & (slots.size - 1)
 
 
 @kernel
@@ -68,7 +45,14 @@ def find_words(codes, kinds):
         if kind != WORD and kind != ALONE:
             at += 1
             continue
-        end = end_of_word(codes, kinds, at)
+        end = at + 1
+        while kind == WORD and end < codes.size:  # the other kind is a word by itself
+            next_kind = kinds[codes[end]]
+            if next_kind == INNER and end + 1 < codes.size:
+                next_kind = kinds[codes[end + 1]]
+            if next_kind != WORD:
+                break
+            end += 1
         length = end - at
         if length > MOST_LETTERS:
             at = end
@@ -81,11 +65,11 @@ def find_words(codes, kinds):
             starts, ends, hashes = grown(starts, 2 * n_words), grown(ends, 2 * n_words), grown(hashes, 2 * n_words)
             slots = np.full(4 * n_words, -1, np.int32)
             for known in range(n_words):
-                place = slot_of(slots, hashes[known])
+                place = np.int64(hashes[known] >> SHIFT) & (slots.size - 1)
                 while slots[place] >= 0:
                     place = (place + 1) & (slots.size - 1)
                 slots[place] = known
-        place = slot_of(slots, hash_)
+        place = np.int64(hash_ >> SHIFT) & (slots.size - 1)  # the first slot; later ones follow in a circle
         word = slots[place]
         while word >= 0 and not (
             hashes[word] == hash_ and ends[word] - starts[word] == length and same(codes, starts[word], at, length)
@@ -111,33 +95,6 @@ def find_words(codes, kinds):
 # Words and their contexts: counting, adding counts up, mutual information --------------------------------------------
 
 MOST = np.uint32(0xFFFFFFFF)
-
-
-@part
-def mixed(number):
-    """Return 64 bits that look random, the same for the same uint64 (the finalizer of SplitMix64)."""
-    number = (number ^ (number >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    number = (number ^ (number >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return number ^ (number >> np.uint64(31))
-
-
-@kernel
-def subsample(ids, line_ends, keep, seed):
-    """Drop words at random, in place: word w stays with the probability keep[w].
-
-    Returns how many stay; `line_ends` is changed to match. What happens to a word depends on its position and the seed.
-    """
-    start = kept = 0
-    salt = mixed(seed)
-    for line in range(line_ends.size):
-        for at in range(start, line_ends[line]):
-            draw = np.float64(mixed(np.uint64(at) + salt) >> np.uint64(11)) / 9007199254740992.0
-            if draw < keep[ids[at]]:
-                ids[kept] = ids[at]
-                kept += 1
-        start = line_ends[line]
-        line_ends[line] = kept
-    return kept
 
 
 @kernel
@@ -229,36 +186,11 @@ def add_counts(first, second):
 
 
 @kernel
-def renumber(columns, numbers, n_words):
-    """Return columns, as of `count_contexts`, after words got other numbers: of `n_words` words."""
-    new = np.empty(columns.size, np.int32)
-    for k in range(columns.size):
-        kind = columns[k] // numbers.size
-        new[k] = kind * n_words + numbers[columns[k] - kind * numbers.size]
-    return new
-
-
-@kernel
-def add_sums(rows, contexts, row_sums, column_sums):
-    """Add the entries of CSR rows to row_sums[kind, row] and column_sums[kind, context].
-
-    Contexts are of three kinds, as in `count_contexts`. `contexts` has the numbers of the words that are contexts, -1
-    for the others.
-    """
-    indptr, indices, data = rows
-    for row in range(indptr.size - 1):
-        for k in range(indptr[row], indptr[row + 1]):
-            kind, word = indices[k] // contexts.size, indices[k] % contexts.size
-            if contexts[word] >= 0:
-                row_sums[kind, row] += data[k]
-                column_sums[kind, contexts[word]] += data[k]
-
-
-@kernel
 def mutual_information(rows, contexts, row_logs, column_logs, shares):
     """Return the positive pointwise mutual information of CSR rows, times the share of each kind of context.
 
-    It is log(count) - row_logs[kind, row] - column_logs[kind, context], where that is above 0.
+    It is log(count) - row_logs[kind, row] - column_logs[kind, context], where that is above 0. `contexts` has the
+    numbers of the words that are contexts, -1 for the others.
     """
     indptr, indices, data = rows
     new_indptr = np.zeros(indptr.size, np.int64)

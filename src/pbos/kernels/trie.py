@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pbos.kernels import kernel, part
-from pbos.kernels.machine import bits_of_float32, prefetch
+from pbos.kernels.machine import prefetch
 
 NO_ROW = -1
 MAX_ROW = 2**31 - 2
@@ -71,13 +71,15 @@ def unpack(letter_bits, window, labels, children, probs, prob_levels, rows, leng
         # Clipped to [0, 1], so that a damaged file cannot bring infinity or NaN into the sums.
         prob = prob_levels[int(probs[node])] if prob_levels.size else np.float32(probs[node])
         prob = min(prob, np.float32(1.0)) if prob > 0.0 else np.float32(0.0)
-        records[node, CHILD] = np.uint64(child) | (bits_of_float32(prob) << HALF)
+        records[node, CHILD] = np.uint64(child) | np.uint64(np.float32(prob).view(np.uint32)) << HALF
         row = np.int64(-1)
         for byte in range(rows.shape[1]):
             row += np.int64(rows[node, byte]) << (8 * byte)
         if row >= lengths.size:
             return False
-        records[node, ROW] = NO_VECTOR if row < 0 else np.uint64(row) | (bits_of_float32(lengths[row]) << HALF)
+        records[node, ROW] = NO_VECTOR
+        if row >= 0:
+            records[node, ROW] = np.uint64(row) | np.uint64(np.float32(lengths[row]).view(np.uint32)) << HALF
         while child < last:
             letter = np.int64(labels[child])
             if letter <= before or letter >= n_letters:
@@ -135,21 +137,8 @@ AHEAD = 24  # spans whose text and counts are prefetched
 
 
 @kernel
-def as_one_text(codes, offsets, numbers):
-    """Return the words as one text; `numbers` has the letter of each code point."""
-    text = np.zeros(codes.size + offsets.size, numbers.dtype)
-    for word in range(offsets.size - 1):
-        for at in range(offsets[word], offsets[word + 1]):
-            text[at + word + 1] = numbers[codes[at]]
-    return text
-
-
-@kernel
 def single_letters(text, n_letters, offsets, is_target):
-    """Return where the spans of each letter start and end in the level of single letters, and that level.
-
-    The spans of a letter start at the same position in all levels, since each level has fewer of them.
-    """
+    """Return where each letter's spans start, the same in all levels, and end in the first level, and that level."""
     starts = np.zeros(n_letters + 2, np.int64)
     for letter in text:
         starts[np.int64(letter) + 1] += letter > 0

@@ -72,23 +72,15 @@ fast_sums = partial(kernel, fastmath={"reassoc", "contract"})  # adds up several
 
 
 @kernel
-def write_evidence(indptr, indices, data, scales, evidence, out):
-    """Write the weighted sums of the evidence of words' subwords into the first columns of out.
-
-    The weights are given as CSR; then they are multiplied by `scales`, those of int8 vectors, unless these are empty.
-    `evidence` are the bits of float16 as uint16.
-    """
+def add_evidence(indptr, indices, data, evidence, out):
+    """Add the weighted sums of the evidence of words' subwords, bits of float16, to the first columns of out."""
     n_evidence = evidence.shape[1]
     for word in range(indptr.size - 1):
-        for at in range(n_evidence):
-            out[word, at] = 0.0
         for k in range(indptr[word], indptr[word + 1]):
             prefetch(evidence, np.int64(indices[min(k + AHEAD, data.size - 1)]) * n_evidence)
             row, weight = np.uint64(indices[k]), data[k]
             for at in range(np.uint64(n_evidence)):
                 out[word, at] += weight * as_float32(evidence[row, at])
-            if scales.size:
-                data[k] = weight * scales[row]
 
 
 @fast_sums
@@ -149,10 +141,7 @@ def predict(features, center, spread, coefficients, curve):
 
 @kernel
 def products_of_few(queries, rows):
-    """Return the products of some queries with many rows, (n_queries, n_rows); they must fit int32.
-
-    With one query this takes as long as it takes to read the rows.
-    """
+    """Return the products of some queries with many rows, (n_queries, n_rows); they must fit int32."""
     out = np.empty((queries.shape[0], rows.shape[0]), np.int32)
     for row in range(rows.shape[0]):
         for query in range(queries.shape[0]):

@@ -121,7 +121,7 @@ def fit_contexts(text: TextContexts, model: Model, targets: Any, held: HeldOut, 
         n_times = counts[places[some]] if left is None else np.full(some.size, left)
         facts.append(context_facts(vectors, n_times, mean))
         true.append(cosines(vectors, given[some]))
-    expected = Regression.fit(np.concatenate(facts), np.concatenate(true).astype(np.float64))
+    expected = Regression.fit(np.concatenate(facts), np.concatenate(true))
     total = max(int(counts.sum()), LEAST_TOKENS)
     kept = text.counted.counting.thin * total / np.maximum(counts, 1)
     kept = np.sqrt(kept) + kept
@@ -170,8 +170,8 @@ def with_corrections(
     facts, spelling, seen, true = (np.concatenate(part) for part in zip(*parts, strict=True))
     corrected = replace(
         contexts,
-        of_spelling=Regression.fit(facts, cosines(spelling, true) - facts[:, 0].astype(np.float64)),
-        of_contexts=Regression.fit(facts, cosines(seen, true) - facts[:, 1].astype(np.float64)),
+        of_spelling=Regression.fit(facts, cosines(spelling, true) - facts[:, 0]),
+        of_contexts=Regression.fit(facts, cosines(seen, true) - facts[:, 1]),
     )
     if len(facts) < LEAST_FOR_CURVE:
         return corrected

@@ -154,7 +154,8 @@ def count_part(
     letters = characters_of(part.codes)
     numbers = np.zeros(int(letters.max(initial=0)) + 1, np.min_scalar_type(letters.size))
     numbers[letters] = np.arange(1, letters.size + 1)
-    text, n_words = trie.as_one_text(*part, numbers), part.offsets.size - 1
+    text = np.insert(numbers[part.codes], part.offsets, 0)  # also before the first word and after the last one
+    n_words = part.offsets.size - 1
     if text.size > trie.MAX_PLACES or n_words > trie.MAX_WORDS:
         most = f"{trie.MAX_WORDS:,} words and {trie.MAX_PLACES:,} characters"
         raise InputError(f"{n_words:,} words with {part.offsets[-1]:,} characters are too many; the limit is {most}")

@@ -195,7 +195,7 @@ class Ridge:
             most, stop = max(LEAST_SLICE, min(SLICE, pool.memory // per_dim)), (few.report["iterations"], 0.0)
         n_slices = 2 * -(-dims // (2 * most))  # an even number, like most numbers of cores
         slices = cut(dims, n_slices) if moved is None else moved.slices(dims)
-        about_whole: list[npt.NDArray[Any]] = []  # what `set_own_vectors` needs to know about each word
+        about_whole: list[npt.NDArray[Any]] = []  # what `own_columns` finds about each word, and its share
         if own is not None:
             matrix, (whole, share) = (self._weights.indptr, self._weights.indices, self._weights.data), own
             *found, shared = columns.own_columns(*matrix, self._order, whole, self._n_rows, LEAST_WEIGHT, self._factor)

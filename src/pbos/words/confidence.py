@@ -27,11 +27,16 @@ class Regression:
     curve: npt.NDArray[np.float32]  # (101,), what the regression's 0, 0.01, ... 1 become; with straight lines between
 
     @classmethod
-    def fit(cls, features: npt.NDArray[np.float32], values: Vector) -> Regression:
+    def fit(cls, features: npt.NDArray[np.float32], values: npt.NDArray[Any]) -> Regression:
         """Fit a regression, without a curve."""
         center, spread = features.mean(axis=0), np.maximum(features.std(axis=0), np.float32(1e-6))
         inputs = products(features, center, spread).astype(np.float64)
-        return cls(center, spread, ridge(inputs, values).astype(np.float32), np.linspace(0, 1, CURVE, dtype=np.float32))
+        return cls(
+            center,
+            spread,
+            ridge(inputs, values.astype(np.float64)).astype(np.float32),
+            np.linspace(0, 1, CURVE, dtype=np.float32),
+        )
 
     @classmethod
     def none(cls, n: int) -> Regression:
@@ -55,7 +60,7 @@ class Regression:
 
     def bend(self, values: npt.NDArray[Any]) -> Vector:
         """Return what the curve makes of values."""
-        return np.interp(values, np.linspace(0, 1, CURVE), self.curve)
+        return np.asarray(np.interp(values, np.linspace(0, 1, CURVE), self.curve), np.float64)
 
     def predict(self, features: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
         """Return what is expected, from 0 to 1."""

@@ -39,7 +39,8 @@ class Seen(NamedTuple):
     @property
     def shares(self) -> npt.NDArray[np.float32]:
         """The weights of each kind, which sum to 1, (3, n_words)."""
-        return self.weights.T / np.maximum(self.weights.sum(axis=0), 1e-9)[:, None]
+        totals: Vector = np.maximum(self.weights.sum(axis=0), 1e-9)[:, None]
+        return self.weights.T / totals
 
 
 class Mixed(NamedTuple):
@@ -84,9 +85,9 @@ class ContextMap:
         """Undo `tensors`; return None if the tensors of a model have no such map."""
         if "contexts.matrix" not in tensors:
             return None
-        arrays = {name: tensors[f"contexts.{name}"] for name in ARRAYS}
-        regressions = {name: Regression.of_tensors(tensors, f"contexts.{name}.") for name in REGRESSIONS}
-        return cls(words=(tensors["contexts.words.bytes"], tensors["contexts.words.offsets"]), **arrays, **regressions)
+        found: dict[str, Any] = {name: tensors[f"contexts.{name}"] for name in ARRAYS}
+        found |= {name: Regression.of_tensors(tensors, f"contexts.{name}.") for name in REGRESSIONS}
+        return cls(words=(tensors["contexts.words.bytes"], tensors["contexts.words.offsets"]), **found)
 
     def tensors(self) -> dict[str, npt.NDArray[Any]]:
         """Return the arrays by the names that model files use."""
@@ -98,7 +99,7 @@ class ContextMap:
 
     def projected(self, components: FloatMatrix) -> ContextMap:
         """Return the map of a model whose vectors are projected on the columns of a matrix."""
-        matrix = (components.T @ self._parts @ components).reshape(-1, components.shape[1])
+        matrix: FloatMatrix = np.concatenate([components.T @ part @ components for part in self._parts])
         return replace(self, matrix=matrix, mean=self.mean @ components)
 
     @property
@@ -174,15 +175,15 @@ class ContextMap:
         in_common = np.einsum("ij,ij->i", spelling, contexts)
         facts = mixture_facts(trust, self.expectations(found, n_times), in_common, n_times)
         one, other, cosines = best_mixture(*self.corrected(facts), in_common)
-        one, cosines = np.where(composed.any(axis=1), one, 0), self.of_contexts.bend(cosines)
+        one = np.where(composed.any(axis=1), one, np.float32(0))
         lengths = row_lengths(composed)
         lengths = np.where(lengths > 0, lengths, row_lengths(found))[:, None]
-        seen = contexts.any(axis=1)
+        seen: npt.NDArray[np.bool_] = np.any(contexts, axis=1)
         vectors = unit_rows(one[:, None] * spelling + other[:, None] * contexts) * lengths
         shares = other / np.maximum(one + other, 1e-9)
         return Mixed(
             np.where(seen[:, None], vectors, composed).astype(np.float32),
-            np.where(seen, cosines, trust).astype(np.float32),
+            np.where(seen, self.of_contexts.bend(cosines), trust).astype(np.float32),
             np.where(seen, shares, 0).astype(np.float32),
         )
 

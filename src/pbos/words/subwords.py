@@ -19,7 +19,7 @@ from pbos.kernels import lattice, trie
 from pbos.kernels.lattice import BOTH, POSTERIOR, UNIFORM
 from pbos.kernels.paths import count_letters, segmentations
 from pbos.kernels.trie import Nodes
-from pbos.kernels.vectors import compose, embed_words, write_evidence, write_squares
+from pbos.kernels.vectors import add_evidence, compose, embed_words, write_squares
 from pbos.settings import Spelling
 from pbos.words.arrays import FloatMatrix
 from pbos.words.confidence import Confidence
@@ -39,8 +39,6 @@ MOST_DRAWS = 1 << 27  # samples times characters of SMALL_CHUNK words
 NOT_RANDOM = np.zeros(0)
 CANDIDATES = 4  # per segmentation that is asked for, in words with marks: those with the most probable paths
 LEAST = np.float32(1e-3)  # added to lengths before their logarithms are taken
-NO_SCALES = np.zeros(0, np.float32)
-NO_SCALES.flags.writeable = False  # as scales are
 
 
 class Segmentation(NamedTuple):
@@ -228,10 +226,11 @@ class Subwords:
         """Return what `Confidence.predict` needs about words that were read, (n_words, n_features)."""
         codes = encode(words, self.spelling, first)
         bits, negligible, _ = vectors.kernel_arguments
-        scales = NO_SCALES if vectors.scales is None else vectors.scales
         indptr, indices, data = lattice.weights_of_words(self._weight_nodes, self._weighing, *codes, negligible)
-        out = np.empty((len(words), confidence.evidence.shape[1] + 4), np.float32)
-        write_evidence(indptr, indices, data, scales, confidence.evidence.view(np.uint16), out)
+        out = np.zeros((len(words), confidence.evidence.shape[1] + 4), np.float32)
+        add_evidence(indptr, indices, data, confidence.evidence.view(np.uint16), out)
+        if vectors.scales is not None:
+            data *= vectors.scales[indices]
         composed = np.empty((len(words), vectors.dims), np.float32)
         compose(indptr, indices, data, bits, composed)
         squares = np.empty((len(words), 2), np.float32)

@@ -64,6 +64,8 @@ def columns_of_same_words(parts: list[Weights], apart: npt.NDArray[np.int64]) ->
 
     The parts are the rows of a matrix; no row has a column twice. The columns `apart`, no two of which have the same
     set of words, get numbers of their own.
+
+    The keys of columns are sums of random marks, one per word. Different ones are equal with a probability of 2**-63.
     """
     n_words, n_columns = sum(map(len, parts)), parts[0].n_columns
     marks = np.random.default_rng(0).integers(1 << 63, size=n_words + 1, dtype=np.int64)
