@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections import Counter
+from contextlib import suppress
 from typing import Annotated, Any
 
 from typer import Argument, Option
@@ -187,20 +188,15 @@ def info(
       pbos info -m my-model --json
     """
     config = pbos.load(model, verify=verify).config()
-    try:
-        facts = facts_of(**config)
-    except (AttributeError, KeyError, TypeError, ValueError):  # an info that pbos has not written
-        facts = config
+    facts, made = config, config["info"]
+    with suppress(AttributeError, KeyError, TypeError, ValueError):  # an info that pbos has not written
+        hidden = {"info", "spelling", "training", *UNUSED_SETTINGS.get(made["solver"], ())}
+        told = {**config, **config["spelling"], **made, "confidence": config["confidence"]}
+        told |= training_facts(made["training"])
+        facts = {name: value for name, value in told.items() if name not in hidden}
     width = max(map(len, facts))
     shown = {name: f"{value:,}" if type(value) is int else value for name, value in facts.items()}
     write_result(json, config, ([f"{name:<{width}}  {value}"] for name, value in shown.items()))
-
-
-def facts_of(info: dict[str, Any], spelling: dict[str, Any], **config: Any) -> dict[str, Any]:
-    """Return what the config of a model says, without settings that its solver does not use."""
-    hidden = {"training", "confidence", *UNUSED_SETTINGS.get(info["solver"], ())}  # `config` has the confidence
-    settings = {name: value for name, value in info.items() if name not in hidden}
-    return {**config, **spelling, **settings, **training_facts(info["training"])}
 
 
 def compress(
