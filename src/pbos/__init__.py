@@ -9,9 +9,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from pbos.corpus import Cooccurrences as Cooccurrences
+    from pbos.corpus.count import count as count
     from pbos.corpus.embed_files import embed_files as embed_files
-    from pbos.corpus.learn import count as count
-    from pbos.corpus.learn import learn as learn
     from pbos.errors import ClusterError as ClusterError
     from pbos.errors import FormatError as FormatError
     from pbos.errors import InputError as InputError
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from pbos.tables.counts import WordCounts as WordCounts
     from pbos.tables.word_vectors import WordVectors as WordVectors
     from pbos.training.complete import complete as complete
+    from pbos.training.learn import learn as learn
     from pbos.training.train import train as train
     from pbos.words.arrays import cosines as cosines
     from pbos.words.explanation import Explanation as Explanation
@@ -38,8 +38,8 @@ __version__ = "0.1.0"
 # The public names by module, imported on first use, so that `pbos --help` does not wait for Numba.
 _NAMES = {
     "corpus": "Cooccurrences",
+    "corpus.count": "count",
     "corpus.embed_files": "embed_files",
-    "corpus.learn": "count learn",
     "errors": "ClusterError FormatError InputError MissingExtraError ModelError PbosError PbosWarning",
     "model": "Model load",
     "segmenter": "Segmenter",
@@ -47,6 +47,7 @@ _NAMES = {
     "tables.counts": "WordCounts",
     "tables.word_vectors": "WordVectors",
     "training.complete": "complete",
+    "training.learn": "learn",
     "training.train": "train",
     "words.arrays": "cosines",
     "words.explanation": "Explanation",

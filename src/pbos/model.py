@@ -130,6 +130,11 @@ class Model(Segmenter):
         """Whether the model has a confidence; `default` models of at least 1,000 words have one."""
         return self._confidence is not None
 
+    @property
+    def has_contexts(self) -> bool:
+        """Whether the model can use contexts, because it was trained with a text."""
+        return self._contexts is not None
+
     def _mixed(self, words: Any, many: list[str], contexts: Contexts) -> Mixed:
         """Return the vectors of words, given one or many and as a list, with what contexts tell of some of them."""
         if self._contexts is None:

@@ -15,9 +15,9 @@ from texts import PLAIN, WINDOW, as_dictionaries, count, generated_text, run_by_
 
 from pbos.corpus import sources
 from pbos.corpus.cooccurrences import Counting
-from pbos.words.tokens import words_of
 from pbos.errors import FormatError, InputError, PbosWarning
 from pbos.jobs.pools import Threads
+from pbos.words.tokens import words_of
 
 pytestmark = pytest.mark.core
 

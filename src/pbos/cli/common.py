@@ -8,10 +8,11 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext, suppress
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from pbos.errors import InputError, for_terminal, one_line, shortened
-from pbos.files.paths import decoded_lines, is_table, lines_between, open_bytes, words_of_lines
+from pbos.files.paths import decoded_lines, is_table, lines_between, open_bytes, to_local_path, words_of_lines
 
 if TYPE_CHECKING:
     from numpy import float32
@@ -134,3 +135,11 @@ class Uncovered:
             words = "word has" if self.count == 1 else "words have"
             shown = ", ".join(self.first) + (", ..." if self.count > len(self.first) else "")
             note(f"warning: {self.count} {words} no subword with a vector and got zeros: {shown}")
+
+
+def texts_of(names: list[str] | None) -> Path | list[Path]:
+    """Return the files to read; without any, stdin."""
+    if not names and sys.stdin.isatty():
+        note("reading text from the keyboard; end with Ctrl-D")
+    paths = [Path(name) if name else to_local_path(name) for name in names or ["-"]]  # Path("") would be this folder
+    return paths[0] if len(paths) == 1 else paths

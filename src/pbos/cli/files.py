@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import unicodedata
-from collections import Counter
 from contextlib import suppress
+from pathlib import Path
 from typing import Annotated, Any
 
 from typer import Argument, Option
 
 import pbos
 from pbos.cli import options
-from pbos.cli.common import MAX_SHOWN, check_column, lines_of, name_of, note, words_from, write_result
+from pbos.cli.common import MAX_SHOWN, check_column, name_of, note, texts_of, words_from, write_result
 from pbos.errors import InputError
 from pbos.files.atomic import check_target
 from pbos.settings import DTYPES
@@ -30,6 +29,9 @@ class Training:
     preset: options.PresetName = "default"
     limit: Annotated[int | None, Option(min=1, help="Use only the first N words.")] = None
     heldout: Annotated[float, Option(help="Share of words to hold out; their mean cosine is reported.")] = 0.0
+    text: Annotated[
+        Path | None, Option(metavar="FILE", help="Text with words of the table, to learn how to use contexts.")
+    ] = None
     keep_targets: Annotated[
         bool | None,
         Option(help="Keep the given vectors, for --exact; by default unless --max-vectors or --dtype is used."),
@@ -230,18 +232,21 @@ def compress(
 
 def complete(
     vectors: Annotated[str, Argument(metavar="VECTORS", help="The word vectors you have.")],
-    words: Annotated[
-        str,
-        Argument(metavar="WORDS", help="A file with a word per line, a table, or with --text a text (- for stdin)."),
-    ],
     output: Annotated[str, Option("-o", "--output", metavar="FILE", help="The new table; the suffix is its format.")],
+    words: Annotated[
+        str | None,
+        Argument(metavar="WORDS", help="A file with a word per line, or a table (- for stdin); or else --text."),
+    ] = None,
+    text: Annotated[
+        list[str] | None,
+        Option(metavar="FILE", help="Text with these words, or pbos count's co-occurrences; may be repeated."),
+    ] = None,
+    min_count: Annotated[int, Option(min=1, help="Text: how often a word must occur, without a list of words.")] = 5,
     column: options.Column = None,
     format: FormatOption = None,
     min_confidence: Annotated[
         float | None, Option(metavar="0..1", help="Leave out words with a lower confidence (expected cosine).")
     ] = None,
-    text: Annotated[bool, Option("--text", help="Take the words of a text, without punctuation.")] = False,
-    min_count: Annotated[int, Option(min=1, help="Text: how often a word must occur.")] = 5,
     model: Annotated[
         str | None,
         Option("-m", "--model", metavar="FOLDER", help="A model of these vectors; by default one is trained."),
@@ -251,53 +256,51 @@ def complete(
 ) -> None:
     """Add the words that a table of vectors lacks.
 
-    Their vectors are composed from their spelling. The given vectors come first, unchanged. New words follow in the
-    order of the list (of a text: most frequent first). Composed vectors have the length of the given vectors of rare
-    words. Words without any known subword are left out.
+    Their vectors are composed from their spelling and, with --text, from the contexts in which they occur. The given
+    vectors come first, unchanged. New words follow in the order of the list; without a list, they are those of the
+    text, the most frequent first. All new vectors have the mean length of the given vectors of rare words. Words
+    without any known subword or context are left out.
 
     \b
     Examples:
       pbos complete vectors.vec words.txt -o completed.vec
       pbos complete vectors.bin words.txt -o completed.kv --min-confidence 0.4
-      pbos complete vectors.vec corpus.txt.gz --text --min-count 10 -o completed.safetensors
-      pbos complete vectors.vec words.txt -m my-model -o completed.npz
+      pbos complete vectors.vec --text corpus.txt.gz --min-count 10 -o completed.safetensors
+      pbos complete vectors.vec words.txt --text corpus.txt -o completed.npz
     """
     from pbos.training.complete import check_completion
 
     format = choose_format(output, format)  # training takes a while: find out first whether the table can be written
     check_target(output)
-    check_completion(model, min_confidence, threads=threads, limit=limit)
-    check_column(column, None if text else words)
-    listed = words_of_text(words, min_count) if text else list(words_from(None, words, column))
-    if not listed:
-        raise InputError(f"{name_of(words)}: no words found" + (f" at least {min_count} times" if text else ""))
-    check_words(listed, format)
+    if words is None and text is None:
+        raise InputError("there are no words to add; give a file of words, --text, or both")
+    if words == "-" and "-" in (text or ()):
+        raise InputError("words and --text cannot both be read from stdin")
+    read_from = None if text is None else texts_of(text)
+    check_completion(model, min_confidence, threads=threads, text=read_from, limit=limit)
+    check_column(column, *(text or ()), words)
+    listed = None if words is None else list(words_from(None, words, column if text is None else None))
+    if words is not None and not listed:
+        raise InputError(f"{name_of(words)}: no words found")
+    check_words(listed or [], format)
     given = pbos.WordVectors.read(vectors)
-    table = pbos.complete(given, listed, model=model, min_confidence=min_confidence, limit=limit, threads=threads)
+    table = pbos.complete(
+        given,
+        listed,
+        text=read_from,
+        min_count=min_count,
+        column=None if text is None else column,
+        model=model,
+        min_confidence=min_confidence,
+        limit=limit,
+        threads=threads,
+    )
     table.write(output, format=format)
     note(f"wrote {output}: {len(given):,} given words and {len(table) - len(given):,} new ones x {table.dims}")
-    if lost := [word for word in dict.fromkeys(listed) if word not in table]:
+    if lost := [word for word in dict.fromkeys(listed or ()) if word not in table]:
         why = "no known subword" + ("" if min_confidence is None else f", or confidence below {min_confidence:g}")
         shown = ", ".join(lost[:MAX_SHOWN]) + (", ..." if len(lost) > MAX_SHOWN else "")
-        note(f"left out {len(lost):,} of {len(set(listed)):,} words ({why}): {shown}")
-
-
-def words_of_text(file: str, min_count: int) -> list[str]:
-    """Return the words of a text that occur often enough, the most frequent first."""
-    tokens, counts = Counter(token for line in lines_of(file) for token in line.split()), Counter[str]()
-    for token, count in tokens.items():
-        counts[without_punctuation(token)] += count
-    return [word for word, count in counts.most_common() if word and count >= min_count]
-
-
-def without_punctuation(token: str) -> str:
-    """Remove punctuation from both ends of a word.
-
-    >>> without_punctuation("(non-native)!")
-    'non-native'
-    """
-    kept = [at for at, character in enumerate(token) if unicodedata.category(character)[0] != "P"]
-    return token[kept[0] : kept[-1] + 1] if kept else ""
+        note(f"left out {len(lost):,} of {len(set(listed or ())):,} words ({why}): {shown}")
 
 
 def convert(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,11 +9,11 @@ from typer import Argument, Option
 
 import pbos
 from pbos.cli import options
-from pbos.cli.common import note
+from pbos.cli.common import note, texts_of
 from pbos.cli.files import check_output, note_saved
 from pbos.errors import InputError
 from pbos.files.atomic import remove
-from pbos.files.paths import absolute, is_remote, to_local_path
+from pbos.files.paths import absolute, is_remote
 
 
 class Counting:
@@ -115,11 +114,3 @@ def learn(
     facts = model.info["learning"]
     note(f"read {facts['tokens']:,} words, {facts['distinct']:,} of them distinct")
     note_saved(model, output)
-
-
-def texts_of(names: list[str] | None) -> Path | list[Path]:
-    """Return the files to read; without any, stdin."""
-    if not names and sys.stdin.isatty():
-        note("reading text from the keyboard; end with Ctrl-D")
-    paths = [Path(name) if name else to_local_path(name) for name in names or ["-"]]  # Path("") would be this folder
-    return paths[0] if len(paths) == 1 else paths

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
+import re
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -12,11 +14,12 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from pbos.errors import whole_number
+from pbos.errors import InputError, whole_number
 from pbos.jobs.interrupts import raise_what_waits
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+LEAST_MEMORY = 512 << 20
 BLOCK = 4096  # rows worked on at a time
 
 
@@ -40,6 +43,21 @@ def thread_count(threads: int | None) -> int:
     if threads is None:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return whole_number("threads", threads, 1)
+
+
+def memory_size(memory: int | str) -> int:
+    """Return an amount of memory in bytes.
+
+    >>> memory_size("1.5G")
+    1610612736
+    """
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", str(memory).strip(), re.IGNORECASE)
+    size = float(match[1]) * 1024 ** " KMGT".index(match[2].upper() or " ") if match else 0.0
+    if not 0 < size < math.inf:
+        raise InputError(f"memory must be a number of bytes or such as '4G', got {memory!r}")
+    if size < LEAST_MEMORY:
+        raise InputError(f"memory must be at least {LEAST_MEMORY >> 20}M, got {memory!r}")
+    return int(size)
 
 
 @contextmanager

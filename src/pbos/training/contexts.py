@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
 from typing import Any
 
@@ -10,14 +11,14 @@ import numpy.typing as npt
 
 from pbos.corpus.cooccurrences import LEAST_TOKENS, Cooccurrences, row_ranges
 from pbos.errors import InputError
-from pbos.jobs.threads import in_threads
+from pbos.jobs.threads import blocks, in_threads
 from pbos.kernels.vectors import compose
 from pbos.model import Model
 from pbos.training.system import HeldOut
 from pbos.words.arrays import FloatMatrix, cosines, projected, unit_rows
 from pbos.words.confidence import LEAST_FOR_CURVE, Regression, fitted_curve
-from pbos.words.contexts import KINDS, MIXTURE_FACTS, ContextMap, best_mixture, context_facts, mixture_facts
-from pbos.words.text import pack_strings
+from pbos.words.contexts import KINDS, MIXTURE_FACTS, ContextMap, Mixed, best_mixture, context_facts, mixture_facts
+from pbos.words.text import normalize, pack_strings
 from pbos.words.tokens import CUTS
 
 MOST_CONTEXTS = 200_000  # the most frequent words of a text are contexts, so that their vectors fit in memory
@@ -27,6 +28,7 @@ LEAST_WORDS = 100
 LAM = 0.003  # the ridge penalty, as a share of the mean square of a feature
 NOISY_COUNT = 10  # a word this frequent counts half
 FEWER = (1, 4, 16, 64, None)  # occurrences that are left of a word, to learn what few tell; None for all
+FEW_AND_ALL = (1, 4, 16, None)  # of a held-out word
 SPARE = 4  # times as many occurrences has a word at least from which some are taken
 NEIGHBOR = 3  # what a near word adds to the counts on average
 LEAST_HELD_OUT = 30  # words, to correct expectations
@@ -93,54 +95,64 @@ class TextContexts:
         return out.reshape(places.size, KINDS * dims)
 
 
-def fit_contexts(text: TextContexts, model: Model, targets: Any, held: HeldOut, seed: int) -> ContextMap:
-    """Fit the map from contexts to vectors to the words of a text that have given vectors.
+def with_contexts(model: Model, text: TextContexts, targets: Any, held: HeldOut | None, seed: int) -> Model:
+    """Return a model that can use contexts, as it learns from a text that has words of its table."""
+    assert held is not None
+    kept = copy.copy(model)
+    kept._contexts = with_corrections(fit_map(text, targets, held, seed), text, targets, held)
+    return kept
 
-    The map is a ridge regression on half of the words; how good its vectors are is seen on the other half. How good
-    spelling and contexts are once both are known is seen on held-out words.
+
+def fit_map(text: TextContexts, targets: Any, held: HeldOut, seed: int) -> ContextMap:
+    """Fit the map from contexts to vectors to words of a text that have given vectors.
+
+    It is a ridge regression. How good the vectors are that it yields is learned from those of each half of the words
+    with the map of the other half.
     """
-    counts, rng = text.counted.counts, np.random.default_rng(seed)
-    is_held = np.isin(text.rows, held.rows)
-    places = np.flatnonzero((text.rows >= 0) & ~is_held & (counts >= LEAST_COUNT))
+    counted, rng = text.counted, np.random.default_rng(seed)
+    counts, counting = counted.counts, counted.counting
+    places = np.flatnonzero((text.rows >= 0) & ~np.isin(text.rows, held.rows) & (counts >= LEAST_COUNT))
     if places.size < LEAST_WORDS:
         raise InputError(
-            f"the text has {places.size} words of the table that occur {LEAST_COUNT} times, but contexts need "
-            f"{LEAST_WORDS}; use more text, or text in the language of the table"
+            f"only {places.size} words of the table occur {LEAST_COUNT} times in the text, and contexts need "
+            f"{LEAST_WORDS} of them; use more text, or text in the language of the table"
         )
     places = np.sort(rng.choice(places, min(places.size, MOST_WORDS), replace=False))
     features, given = text.features(places), np.asarray(targets[text.rows[places]], np.float32)
-    shares = counts[places] / (counts[places] + NOISY_COUNT)
-    fold = rng.integers(2, size=places.size)
-    halves = [ridge_map(features[fold != one], given[fold != one], shares[fold != one]) for one in range(2)]
+    shares, half = counts[places] / (counts[places] + NOISY_COUNT), rng.random(places.size) < 0.5
     mean = unit_rows(given.mean(axis=0, keepdims=True))[0]
-    facts, true = [], []
+    maps = [fit_matrix(features[some], given[some], shares[some]) for some in (half, ~half)]
+    facts, found = [], []
     for left in FEWER:
-        some = np.flatnonzero(counts[places] >= SPARE * (left or 0))
-        found = text.features(places[some], left) if left else features[some]
-        vectors = np.where(fold[some, None] == 0, found @ halves[0], found @ halves[1])
-        n_times = counts[places[some]] if left is None else np.full(some.size, left)
+        some, n_times = fewer(counts[places], left)
+        features_left = features[some] if left is None else text.features(places[some], left)
+        vectors = np.where(half[some, None], features_left @ maps[1], features_left @ maps[0])
         facts.append(context_facts(vectors, n_times, mean))
-        true.append(cosines(vectors, given[some]))
-    expected = Regression.fit(np.concatenate(facts), np.concatenate(true))
-    total = max(int(counts.sum()), LEAST_TOKENS)
-    kept = text.counted.counting.thin * total / np.maximum(counts, 1)
-    kept = np.sqrt(kept) + kept
-    frequent = np.flatnonzero(kept < 1)
-    counting = text.counted.counting
-    found_map = ContextMap(
-        ridge_map(features, given, shares),
+        found.append(cosines(vectors, given[some]))
+    stays = counting.thin * max(int(counts.sum()), LEAST_TOKENS) / np.maximum(counts, 1)
+    stays = np.sqrt(stays) + stays
+    frequent = np.flatnonzero(stays < 1)
+    return ContextMap(
+        fit_matrix(features, given, shares),
         mean,
-        expected,
+        Regression.fit(np.concatenate(facts), np.concatenate(found)),
         Regression.none(MIXTURE_FACTS),
         Regression.none(MIXTURE_FACTS),
-        pack_strings(text.counted.words_at(frequent)),
-        kept[frequent].astype(np.float32),
+        pack_strings(counted.words_at(frequent)),
+        stays[frequent].astype(np.float32),
         np.array([counting.window, counting.lowercase, CUTS.index(counting.cut)], np.int64),
     )
-    return with_corrections(found_map, text, np.flatnonzero(is_held), targets, held)
 
 
-def ridge_map(features: FloatMatrix, given: FloatMatrix, shares: npt.NDArray[Any]) -> FloatMatrix:
+def fewer(counts: npt.NDArray[np.int64], left: int | None) -> tuple[Places, npt.NDArray[np.int64]]:
+    """Return which words occur often enough to leave only some of their occurrences, and how many each then has."""
+    if left is None:
+        return np.arange(counts.size), counts
+    some = np.flatnonzero(counts >= SPARE * max(left, 2))
+    return some, np.full(some.size, left)
+
+
+def fit_matrix(features: FloatMatrix, given: FloatMatrix, shares: npt.NDArray[Any]) -> FloatMatrix:
     """Return the matrix that turns features into given vectors; words count by their shares."""
     weighted = (features * shares[:, None]).astype(np.float32)
     normal = (weighted.T @ features).astype(np.float64)
@@ -148,34 +160,52 @@ def ridge_map(features: FloatMatrix, given: FloatMatrix, shares: npt.NDArray[Any
     return np.linalg.solve(normal, (weighted.T @ given).astype(np.float64)).astype(np.float32)
 
 
-def with_corrections(
-    contexts: ContextMap, text: TextContexts, places: Places, targets: Any, held: HeldOut
-) -> ContextMap:
-    """Return a map that corrects expectations as the held-out words at some places of the text tell."""
+def with_corrections(contexts: ContextMap, text: TextContexts, targets: Any, held: HeldOut) -> ContextMap:
+    """Return a map that corrects what it expects of spelling and contexts, as held-out words in the text tell."""
+    places = np.flatnonzero(np.isin(text.rows, held.rows))
     if places.size < LEAST_HELD_OUT:
         return contexts
-    counts, rows = text.counted.counts, text.rows[places]
-    nth = np.searchsorted(held.rows, rows)
-    spelling, trust = unit_rows(held.vectors[nth]), held.confidence[nth]
-    true = unit_rows(projected(np.asarray(targets[rows], np.float32), held.directions))
+    rows = text.rows[places]
+    known = np.searchsorted(held.rows, rows)
+    spelling, trust = unit_rows(held.vectors[known]), held.confidence[known]
+    given = projected(np.asarray(targets[rows], np.float32), held.directions)
     parts: list[tuple[Any, ...]] = []
-    for left in (*FEWER[:-2], None):
-        some = np.flatnonzero(counts[places] >= SPARE * (left or 0))
+    for left in FEW_AND_ALL:
+        some, n_times = fewer(text.counted.counts[places], left)
         vectors = text.features(places[some], left) @ contexts.matrix
-        n_times = counts[places[some]] if left is None else np.full(some.size, left)
         seen = unit_rows(projected(vectors, held.directions))
         in_common = np.einsum("ij,ij->i", spelling[some], seen)
         facts = mixture_facts(trust[some], contexts.expectations(vectors, n_times), in_common, n_times)
-        parts.append((facts, spelling[some], seen, true[some]))
-    facts, spelling, seen, true = (np.concatenate(part) for part in zip(*parts, strict=True))
+        parts.append((facts, spelling[some], seen, given[some]))
+    facts, spelling, seen, given = (np.concatenate(part) for part in zip(*parts, strict=True))
     corrected = replace(
         contexts,
-        of_spelling=Regression.fit(facts, cosines(spelling, true) - facts[:, 0]),
-        of_contexts=Regression.fit(facts, cosines(seen, true) - facts[:, 1]),
+        of_spelling=Regression.fit(facts, cosines(spelling, given) - facts[:, 0]),
+        of_contexts=Regression.fit(facts, cosines(seen, given) - facts[:, 1]),
     )
     if len(facts) < LEAST_FOR_CURVE:
         return corrected
     one, other, expected = best_mixture(*corrected.corrected(facts), facts[:, 2])
-    found = cosines(one[:, None] * spelling + other[:, None] * seen, true)
+    found = cosines(one[:, None] * spelling + other[:, None] * seen, given)
     curve = fitted_curve(expected.astype(np.float64), found.astype(np.float64))
     return replace(corrected, of_contexts=replace(corrected.of_contexts, curve=curve))
+
+
+def mixed_words(model: Model, counted: Cooccurrences, words: list[str], threads: int | None) -> Mixed:
+    """Return the vectors of words from their spelling and, where they occur in a text, from their contexts there."""
+    assert model._contexts is not None
+    form = "lower" if counted.counting.lowercase else "NFC"
+    known = {word: place for place, word in enumerate(counted.words)}
+    places = np.array([known.get(word, -1) for word in normalize(words, form)], np.int64)
+    composed, trust = model.embed(words, threads=threads), model.confidence(words, threads=threads)
+    text = TextContexts(counted, model, threads)
+    seen = np.flatnonzero(places >= 0)
+    seen = seen[np.argsort(places[seen], kind="stable")]
+    found = Mixed(composed, trust, np.zeros(len(words), np.float32))
+    for block in blocks(seen.size, MOST_WORDS):
+        some = seen[block]
+        features, n_times = text.features(places[some]), counted.counts[places[some]]
+        mixed = model._contexts.mix(composed[some], trust[some], features, n_times)
+        for whole, part in zip(found, mixed, strict=True):
+            whole[some] = part
+    return found

@@ -18,7 +18,7 @@ from pbos.kernels.machine import LINE, LINE_FLOATS
 from pbos.kernels.solving import LOOSE, conjugate_gradients, right_side, sgd_epoch
 from pbos.kernels.vectors import compose
 from pbos.training.system import HeldOut, Run
-from pbos.words.arrays import FloatMatrix, projected, projection
+from pbos.words.arrays import FloatMatrix, line_aligned, projected, projection
 from pbos.words.confidence import Confidence
 from pbos.words.weights import Weights
 
@@ -105,14 +105,6 @@ def sgd(
     if not np.isfinite(means[-1]):
         raise InputError(f"training diverged (loss {means[-1]}); use a smaller lr than {lr}")
     return Solution(vectors, {"losses": [float(f"{loss:.6g}") for loss in means]})
-
-
-def line_aligned(n_rows: int, dims: int) -> FloatMatrix:
-    """Return rows of zeros with at least `dims` columns, each starting at a cache line."""
-    width = LINE_FLOATS * -(-dims // LINE_FLOATS)
-    zeros = np.zeros(n_rows * width + LINE_FLOATS, np.float32)
-    skip = -zeros.ctypes.data % LINE // zeros.itemsize
-    return zeros[skip : skip + n_rows * width].reshape(n_rows, width)
 
 
 class Ridge:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
-import math
 import re
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -18,19 +17,21 @@ import numpy as np
 import numpy.typing as npt
 
 from pbos import __version__
+from pbos.corpus.count import contexts_of
 from pbos.errors import InputError, warn, whole_number
 from pbos.files.model_folder import check_writable, plain, target_of
 from pbos.files.paths import absolute, is_remote, resolve_links, to_local_path
 from pbos.jobs.interrupts import interruptible
 from pbos.jobs.pools import check_scheduler, pool_of
 from pbos.jobs.progress import progress as progress_bar
-from pbos.jobs.threads import blocks, one_blas_thread, thread_count
+from pbos.jobs.threads import blocks, memory_size, one_blas_thread, thread_count
 from pbos.jobs.workspace import Workspace, check_folder, workspace
 from pbos.kernels.solving import NO_NORM
 from pbos.model import Model
 from pbos.settings import DTYPES, Preset, Settings, check_choice
 from pbos.tables.counts import WordCounts
 from pbos.tables.word_vectors import WordVectors
+from pbos.training.contexts import TextContexts, with_contexts
 from pbos.training.counting import make_index
 from pbos.training.fit import fit, most_important, with_lengths
 from pbos.training.plan import Plan
@@ -46,7 +47,7 @@ from pbos.words.vectors import SubwordVectors
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-LEAST_MEMORY = 512 << 20
+LEAST_FOR_CONTEXTS = 1000  # words of a table: with fewer, models have no confidence
 LARGEST = 1e15  # of the values of given vectors: sums of squares then fit a float32
 
 
@@ -55,6 +56,7 @@ def train(
     vectors: WordVectors | str | PathLike[str] | tuple[Any, Any] | Mapping[str, Any] | Any,
     counts: WordCounts | Mapping[str, float] | str | PathLike[str] | None = None,
     *,
+    text: Any = None,
     preset: str = "default",
     limit: int | None = None,
     heldout: float = 0.0,
@@ -81,6 +83,8 @@ def train(
         counts: How often words occur: a file (see `WordCounts.read`), a mapping, a language code ("en", needs the extra
             `wordfreq`), or None for 1/rank in the order of the vectors. The preset "default" counts every word once, so
             it needs none.
+        text: A text, as for `learn`, that has words of the table: the model learns from it how to use contexts, the
+            sentences in which a word occurs (see `Model.embed`). It may also be co-occurrences or their folder.
         preset: "default", or "pbos", "pbos-n" or "bos" with the settings of the paper.
         limit: Use only the first N words.
         heldout: The share of words (0 to 1) to hold out; the mean cosine between their composed and given vectors is
@@ -124,6 +128,8 @@ def train(
         raise InputError(f"holding out {heldout} of {n_hidden} words would leave none to train on")
     hidden = held_out_rows(len(words), n_hidden, seed)
     kept = np.setdiff1d(np.arange(len(words)), hidden)
+    if text is not None and len(kept) < LEAST_FOR_CONTEXTS:
+        raise InputError(f"a text needs a table of at least {LEAST_FOR_CONTEXTS:,} words, got {len(kept):,}")
     training_words = [words[at] for at in kept.tolist()]
     if keep_targets is None:
         keep_targets = recipe.max_vectors is None and dtype == "float32"
@@ -140,7 +146,11 @@ def train(
         job = {"version": __version__, "preset": asdict(recipe), "seed": seed, "device": str(used_device)}
         return {**job, "examples": examples.hexdigest()}
 
-    with pool_of(scheduler, threads, plan and plan.for_slices) as pool, workspace(folder, describe) as work:
+    with (
+        contexts_of(text, recipe.normalization, threads=threads, progress=progress) as pairs,
+        pool_of(scheduler, threads, plan and plan.for_slices) as pool,
+        workspace(folder, describe) as work,
+    ):
         run = Run(recipe, seed, threads, used_device, progress, pool, work)
         codes, n_times = work.keep_all("codes", encode(training_words, recipe)), table.of_words(training_words)
         targets = gather(given.vectors, rows[kept], work, "targets", by_column=True)
@@ -155,6 +165,9 @@ def train(
         with one_blas_thread():
             solution = fit(system, run)
         model = make_model(system, solution, keep_targets, dtype, run)
+        if pairs is not None:
+            with progress_bar("learning from contexts", None, progress), one_blas_thread():
+                model = with_contexts(model, TextContexts(pairs, model, threads), targets, solution.held_out, seed)
         report = {"seed": seed, **solution.report}
         if hidden.size:
             hidden_words = [words[at] for at in hidden.tolist()]
@@ -181,6 +194,7 @@ def check_arguments(
     *,
     vectors: Any = None,
     counts: Any = None,
+    text: Any = None,
     preset: str = "default",
     limit: int | None = None,
     heldout: float = 0.0,
@@ -209,6 +223,8 @@ def check_arguments(
         raise InputError(f'unknown device {device!r}; choose cpu, cuda, mps or xpu, or one of several, as in "cuda:1"')
     if device not in (None, "cpu") and recipe.solver == "sgd":
         raise InputError(f'device {device!r} needs solver="ridge": SGD takes one word after the other')
+    if text is not None and not recipe.confidence:
+        raise InputError("text needs a model that has a confidence; train it with confidence=True and solver='ridge'")
     check_scheduler(scheduler)
     thread_count(threads)
     has_parts = memory is not None or scheduler is not None
@@ -249,21 +265,6 @@ def check_info(info: Mapping[str, Any] | None, own: str = "training") -> None:
         raise InputError(f"info must be a mapping of names to plain data, as in JSON: {error}") from None
     if info and own in info:
         raise InputError(f'info has the name "{own}", under which pbos puts its own report; choose another')
-
-
-def memory_size(memory: int | str) -> int:
-    """Return an amount of memory in bytes.
-
-    >>> memory_size("1.5G")
-    1610612736
-    """
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", str(memory).strip(), re.IGNORECASE)
-    size = float(match[1]) * 1024 ** " KMGT".index(match[2].upper() or " ") if match else 0.0
-    if not 0 < size < math.inf:
-        raise InputError(f"memory must be a number of bytes or such as '4G', got {memory!r}")
-    if size < LEAST_MEMORY:
-        raise InputError(f"memory must be at least {LEAST_MEMORY >> 20}M, got {memory!r}")
-    return int(size)
 
 
 # -- inputs ------------------------------------------------------------------------------------------------------------
