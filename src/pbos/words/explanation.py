@@ -43,6 +43,9 @@ class Explanation:
         context_words: The words around it, and how much each adds to what contexts yield; these sum to 1.
     """
 
+    context_share: float | None = None  # pickles of version 0.1 have none
+    context_words: Shares = ReadOnlyList()
+
     def __init__(
         self,
         word: str,
