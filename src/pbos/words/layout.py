@@ -51,7 +51,7 @@ CONFIDENCE_LAYOUT: Layout = {
     **{f"confidence.{name}": (("F32",), 1) for name in ["mean", "scale", "center", "spread", "coefficients", "curve"]},
 }
 CONTEXT_LAYOUT: Layout = {
-    "contexts.matrix": (("F32",), 2),
+    "contexts.matrix": (("F16",), 2),
     "contexts.mean": (("F32",), 1),
     "contexts.kept": (("F32",), 1),
     "contexts.counting": (("I64",), 1),
