@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 from places import DATA, FIXTURES, ROOT, skip_or_fail
+from samples import topical_sentences
 
 import pbos
 from pbos.cli import main
@@ -144,6 +145,20 @@ def small_vectors() -> pbos.WordVectors:
 def confident(small_vectors) -> pbos.Model:
     """A model that has a confidence; the words of small_vectors from 1,500 on are not training words."""
     return pbos.train((small_vectors.words[:1500], small_vectors.vectors[:1500]))
+
+
+@pytest.fixture(scope="session")
+def sentences(small_vectors) -> list[str]:
+    """Sentences with the words of small_vectors."""
+    return topical_sentences(small_vectors.words, small_vectors.vectors, 2000)
+
+
+@pytest.fixture(scope="session")
+def contextual(small_vectors, sentences, tmp_path_factory) -> pbos.Model:
+    """A model that can use contexts; the words of small_vectors from 1,500 on are not training words."""
+    text = tmp_path_factory.mktemp("text") / "text.txt"
+    text.write_text("\n".join(sentences), encoding="utf-8")
+    return pbos.train((small_vectors.words[:1500], small_vectors.vectors[:1500]), text=text)
 
 
 @pytest.fixture(scope="session")

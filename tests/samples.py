@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import pbos
+from pbos.words.arrays import FloatMatrix
 
 
 def english_vectors(n_words: int, dims: int) -> pbos.WordVectors:
@@ -22,3 +23,11 @@ def english_vectors(n_words: int, dims: int) -> pbos.WordVectors:
 def english_counts(n_words: int) -> pbos.WordCounts:
     """Counts of the most frequent English words, by Zipf's law."""
     return pbos.WordCounts.from_ranks(pbos.load().words[:n_words])
+
+
+def topical_sentences(words: list[str], vectors: FloatMatrix, n: int) -> list[str]:
+    """Sentences of twelve words whose vectors are close to each other, so that contexts tell something."""
+    rng = np.random.default_rng(0)
+    units = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    near = np.argsort(-(rng.normal(size=(n, units.shape[1])) @ units.T), axis=1)[:, :60]
+    return [" ".join(words[at] for at in rng.choice(some, 12)) for some in near]

@@ -134,12 +134,12 @@ class ContextMap:
             for line in np.split(ids, line_ends[:-1]):
                 text = [words[at] for at in line.tolist()]
                 for at in (at for at, other in enumerate(text) if other == own[0]):
-                    self._add(weights, text[at + 1 :], NEXT)
-                    self._add(weights, text[:at][::-1], BEFORE)
+                    self._add(weights, (text[one] for one in range(at + 1, len(text))), NEXT)
+                    self._add(weights, (text[one] for one in range(at - 1, -1, -1)), BEFORE)
                     n_times += 1
         return Seen(list(weights), np.array(list(weights.values()), np.float32).reshape(-1, KINDS), n_times)
 
-    def _add(self, weights: dict[str, Vector], others: list[str], kind: int) -> None:
+    def _add(self, weights: dict[str, Vector], others: Iterable[str], kind: int) -> None:
         """Add the words on one side of a word, the closest first."""
         distance, window = 1.0, float(self.counting[0])
         for at, other in enumerate(others):
