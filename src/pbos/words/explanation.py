@@ -22,12 +22,12 @@ class Explanation:
     >>> import pbos
     >>> explanation = pbos.load().explain("unfriendliest", n=2)
     >>> print(explanation)
-    unfriendliest   coverage 1.00   entropy 1.24   confidence 0.88
+    unfriendliest   coverage 1.00   entropy 1.24   confidence 0.87
       segmentations
         un/friendlies/t  0.683  ████████████████▍
         un/friendli/est  0.225  █████▍
       subword weights
-        <unfriend        0.089  ██▏
+        <unfriend        0.090  ██▏
         <un              0.045  █▏
     >>> explanation.neighbors[0][0]
     'unfriendly'
