@@ -113,17 +113,28 @@ class Model(Segmenter):
         except MissingWord as error:
             raise InputError(f'{error}, or embed them with missing="zeros"') from None
         if exact:
-            if self._target_vectors is None:
-                raise InputError(
-                    "this model does not have the given vectors, so exact cannot be used; "
-                    "pass them to with_targets (--vectors), or train with keep_targets=True"
-                )
-            for at, word in enumerate(self.subwords.read(many)):
-                if (row := self.subwords.word_rows.get(word)) is not None:
-                    out[at] = self._target_vectors[row]
+            self._put_given_vectors(many, out)
         if blank:  # for one word, an empty selection takes longer than this question
             out[blank] = 0
         return out[0] if one else out
+
+    def _vectors(self, words: list[str], exact: bool = False) -> FloatMatrix:
+        """Return the vectors of words for methods without `missing`, which errors should not advise."""
+        out = np.empty((len(words), self.dims), np.float32)
+        self.subwords.embed(words, self.subword_vectors, out)
+        if exact:
+            self._put_given_vectors(words, out)
+        return out
+
+    def _put_given_vectors(self, words: list[str], out: FloatMatrix) -> None:
+        if self._target_vectors is None:
+            raise InputError(
+                "this model does not have the given vectors, so exact cannot be used; "
+                "pass them to with_targets (--vectors), or train with keep_targets=True"
+            )
+        for at, word in enumerate(self.subwords.read(words)):
+            if (row := self.subwords.word_rows.get(word)) is not None:
+                out[at] = self._target_vectors[row]
 
     @property
     def has_confidence(self) -> bool:
@@ -218,7 +229,7 @@ class Model(Segmenter):
         >>> print(load().similarity("king", ["queen", "banana"]).round(2))
         [0.56 0.21]
         """
-        left, right = (self.embed(one_or_many(words)[0]) for words in (first, second))
+        left, right = (self._vectors(one_or_many(words)[0]) for words in (first, second))
         if isinstance(first, str) and isinstance(second, str):
             return float(cosines(left, right)[0])
         if len(left) != len(right) and not isinstance(first, str) and not isinstance(second, str):
@@ -271,7 +282,7 @@ class Model(Segmenter):
         'queen'
         """
         n = whole_number("n", n, 0)
-        embed = partial(self.embed, exact=exact)
+        embed = partial(self._vectors, exact=exact)
         queries, asked, is_one = asked_for(words, positive, negative, self.dims, embed)
         if among is None:
             searched = self._given_vectors if exact else self._composed_vectors
@@ -285,11 +296,11 @@ class Model(Segmenter):
 
     @cached_property
     def _composed_vectors(self) -> SearchedWords:
-        return SearchedWords(self.words, self.words, self.dims, self.embed)
+        return SearchedWords(self.words, self.words, self.dims, self._vectors)
 
     @cached_property
     def _given_vectors(self) -> SearchedWords:
-        return SearchedWords(self.words, self.words, self.dims, partial(self.embed, exact=True))
+        return SearchedWords(self.words, self.words, self.dims, partial(self._vectors, exact=True))
 
     @overload
     def explain(
