@@ -19,7 +19,7 @@ from pbos.segmenter import Segmenter
 from pbos.settings import Missing, Spelling
 from pbos.words.arrays import FloatMatrix, checked_out, cosines, principal_components
 from pbos.words.confidence import Confidence
-from pbos.words.contexts import KINDS, ContextMap, Mixed
+from pbos.words.contexts import KINDS, ContextMap, Mixed, Seen
 from pbos.words.explanation import Explanation
 from pbos.words.index import SubwordIndex
 from pbos.words.lattice import Lattice
@@ -108,10 +108,10 @@ class Model(Segmenter):
             shape = len(many), self.dims
             out = np.empty(shape, np.float32) if out is None else checked_out(out, shape)
             self.subwords.embed(many, self.subword_vectors, out, threads)
-            if contexts is not None:
-                out[:] = self._mixed(words, many, contexts).vectors
         except MissingWord as error:
             raise InputError(f'{error}, or embed them with missing="zeros"') from None
+        if contexts is not None:
+            out[:] = self._mixed(many, self._seen(words, many, contexts), threads).vectors
         if exact:
             self._put_given_vectors(many, out)
         if blank:  # for one word, an empty selection takes longer than this question
@@ -146,26 +146,31 @@ class Model(Segmenter):
         """Whether the model can use contexts, because it was trained with a text."""
         return self._contexts is not None
 
-    def _mixed(self, words: Any, many: list[str], contexts: Contexts) -> Mixed:
-        """Return the vectors of words, given one or many and as a list, with what contexts tell of some of them."""
+    def _seen(self, words: Any, many: list[str], contexts: Contexts) -> dict[str, Seen]:
+        """Return the words around some words; the words are given one or many, and as a list."""
         if self._contexts is None:
             raise InputError("this model cannot use contexts; train one with a text: train(vectors, text=...)")
-        if isinstance(words, str):
+        if isinstance(words, str) and not isinstance(contexts, Mapping):
             contexts = {words: contexts}
-        elif not isinstance(contexts, Mapping):
+        if not isinstance(contexts, Mapping):
             raise InputError("contexts of many words must be a mapping from words to sentences")
-        elif unknown := [word for word in contexts if word not in many]:
+        known = set(many)
+        if unknown := [word for word in contexts if word not in known]:
             raise InputError(f"there are contexts of {unknown[0]!r}, which is not one of the words")
-        seen = {word: self._contexts.seen(word, sentences) for word, sentences in contexts.items()}
+        return {word: self._contexts.seen(word, sentences) for word, sentences in contexts.items()}
+
+    def _mixed(self, words: list[str], seen: dict[str, Seen], threads: int | None = None) -> Mixed:
+        """Return the vectors of words with what the words around some of them tell."""
+        assert self._contexts is not None
         around = list(dict.fromkeys(word for one in seen.values() for word in one.words))
-        vectors = dict(zip(around, self.embed(around), strict=True))
-        features, n_times = np.zeros((len(many), KINDS * self.dims), np.float32), np.ones(len(many))
-        trust = self.confidence(many)
-        for at, word in enumerate(many):
-            if word in seen and seen[word].words and trust[at] < 1:
-                features[at] = seen[word].features(np.array([vectors[other] for other in seen[word].words]))
-                n_times[at] = seen[word].n_times
-        return self._contexts.mix(self.embed(many), trust, features, n_times)
+        rows, vectors = {word: row for row, word in enumerate(around)}, self.embed(around, threads=threads)
+        features, n_times = np.zeros((len(words), KINDS * self.dims), np.float32), np.ones(len(words))
+        for at, word in enumerate(words):
+            if found := seen.get(word):
+                features[at] = found.features(vectors[[rows[other] for other in found.words]])
+                n_times[at] = found.n_times
+        composed, trust = self.embed(words, threads=threads), self.confidence(words, threads=threads)
+        return self._contexts.mix(composed, trust, features, n_times)
 
     @overload
     def confidence(
@@ -210,10 +215,10 @@ class Model(Segmenter):
         try:
             many, one, blank = one_or_many(words, missing)
             found = self.subwords.confidence(many, self.subword_vectors, self._confidence, threads)
-            if contexts is not None:
-                found = self._mixed(words, many, contexts).confidence
         except MissingWord as error:
             raise InputError(f'{error}, or use missing="zeros"') from None
+        if contexts is not None:
+            found = self._mixed(many, self._seen(words, many, contexts), threads).confidence
         found[blank] = 0
         return float(found[0]) if one else found
 
@@ -322,24 +327,21 @@ class Model(Segmenter):
             neighbors: The number of nearest training words; computed when asked for.
         """
         n, neighbors = whole_number("n", n, 1), whole_number("neighbors", neighbors, 0)
-        if contexts is not None and not isinstance(words, str):
-            many = as_words(words)
-            self._mixed(many, many, contexts)  # finds what is wrong with them
+        words = words if isinstance(words, str) else as_words(words)
+        seen = {} if contexts is None else self._seen(words, [words] if isinstance(words, str) else words, contexts)
 
         def explain_one(word: str) -> Explanation:
             lattice, find = Lattice(self.subwords, word), partial(self.neighbors, word, neighbors)
-            known = lattice.word in self.subwords.word_rows
-            own = contexts.get(word) if isinstance(contexts, Mapping) else contexts
-            if own is None:
+            known, around = lattice.word in self.subwords.word_rows, seen.get(word)
+            if around is None:
                 confidence = self.confidence(word) if self.has_confidence else None
                 return Explanation(word, lattice, n, known=known, confidence=confidence, find_neighbors=find)
-            mixed = self._mixed(word, [word], own)
             assert self._contexts is not None
-            seen = self._contexts.seen(word, own)
-            telling = self._contexts.telling(seen, self.embed(seen.words)) if seen.words else []
+            mixed = self._mixed([word], seen)
 
             def find_mixed() -> Neighbors:
-                return [one for one in self.neighbors(mixed.vectors[0], neighbors + 1) if one[0] != word][:neighbors]
+                found = self.neighbors(mixed.vectors[0], neighbors + 1)
+                return [one for one in found if one[0] != lattice.word][:neighbors]
 
             return Explanation(
                 word,
@@ -349,7 +351,7 @@ class Model(Segmenter):
                 confidence=float(mixed.confidence[0]),
                 find_neighbors=find_mixed,
                 context_share=float(mixed.shares[0]),
-                context_words=telling,
+                context_words=self._contexts.telling(around, self.embed(around.words)),
             )
 
         return self._each(words, explain_one)
