@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import samples
 from hypothesis import HealthCheck, settings
 from places import DATA, FIXTURES, ROOT, skip_or_fail
 
@@ -144,6 +145,18 @@ def small_vectors() -> pbos.WordVectors:
 def confident(small_vectors) -> pbos.Model:
     """A model that has a confidence; the words of small_vectors from 1,500 on are not training words."""
     return pbos.train((small_vectors.words[:1500], small_vectors.vectors[:1500]))
+
+
+@pytest.fixture(scope="session")
+def topical_lines(small_vectors) -> list[str]:
+    """A text in which the words of small_vectors stand among words with similar vectors."""
+    return samples.topical_text(small_vectors, 20_000)
+
+
+@pytest.fixture(scope="session")
+def contextual(small_vectors, topical_lines) -> pbos.Model:
+    """A model that can use contexts; the words of small_vectors from 1,500 on are not training words."""
+    return pbos.train((small_vectors.words[:1500], small_vectors.vectors[:1500]), text=topical_lines)
 
 
 @pytest.fixture(scope="session")

@@ -28,7 +28,16 @@ from pbos.words.readonly import owned, read_only
 from pbos.words.search import Neighbors as Neighbors
 from pbos.words.search import SearchedWords, asked_for
 from pbos.words.subwords import Subwords
-from pbos.words.text import MissingWord, PackedStrings, as_words, encode, first_of_equal, one_or_many, pack_strings
+from pbos.words.text import (
+    MissingWord,
+    PackedStrings,
+    as_words,
+    encode,
+    first_of_equal,
+    normalize,
+    one_or_many,
+    pack_strings,
+)
 from pbos.words.vectors import SubwordVectors
 
 Contexts = str | Iterable[str] | Mapping[str, str | Iterable[str]]
@@ -165,12 +174,16 @@ class Model(Segmenter):
         around = list(dict.fromkeys(word for one in seen.values() for word in one.words))
         rows, vectors = {word: row for row, word in enumerate(around)}, self.embed(around, threads=threads)
         features, n_times = np.zeros((len(words), KINDS * self.dims), np.float32), np.ones(len(words))
-        for at, word in enumerate(words):
-            if found := seen.get(word):
+        for at, (word, is_known) in enumerate(zip(words, self._are_known(words), strict=True)):
+            if (found := seen.get(word)) and not is_known:
                 features[at] = found.features(vectors[[rows[other] for other in found.words]])
                 n_times[at] = found.n_times
         composed, trust = self.embed(words, threads=threads), self.confidence(words, threads=threads)
         return self._contexts.mix(composed, trust, features, n_times)
+
+    def _are_known(self, words: list[str]) -> list[bool]:
+        """Return which words are training words, and not only read as one."""
+        return [word in self.subwords.word_rows for word in normalize(words, self.spelling.normalization)]
 
     @overload
     def confidence(

@@ -203,6 +203,7 @@ def mixed_words(model: Model, counted: Cooccurrences, words: list[str], threads:
     form = "lower" if counted.counting.lowercase else "NFC"
     known = {word: place for place, word in enumerate(counted.words)}
     places = np.array([known.get(word, -1) for word in normalize(words, form)], np.int64)
+    places[model._are_known(words)] = -1
     composed, trust = model.embed(words, threads=threads), model.confidence(words, threads=threads)
     text = TextContexts(counted, model, threads)
     seen = np.flatnonzero(places >= 0)

@@ -175,7 +175,7 @@ class ContextMap:
         """Mix composed vectors, whose confidence is `trust`, with what contexts yield (see `Seen.features`).
 
         A mixture has the length of the composed vector or, where that is zero, of what contexts yield. Without contexts
-        (`features` are zeros), and for a training word, it is the composed vector.
+        (`features` are zeros) it is the composed vector.
         """
         found = features @ self.matrix
         spelling, contexts = unit_rows(composed), unit_rows(found)
@@ -185,7 +185,7 @@ class ContextMap:
         lengths = row_lengths(composed)
         one, other, cosines = best_mixture(np.where(lengths > 0, of_spelling, 0), of_contexts, in_common)
         lengths = np.where(lengths > 0, lengths, row_lengths(found))[:, None]
-        seen: npt.NDArray[np.bool_] = np.any(contexts, axis=1) & (trust < 1)
+        seen: npt.NDArray[np.bool_] = np.any(contexts, axis=1)
         vectors = unit_rows(one[:, None] * spelling + other[:, None] * contexts) * lengths
         shares = other / np.maximum(one + other, 1e-9)
         return Mixed(
