@@ -180,7 +180,6 @@ def test_one_number_per_word_looks_like_counts(run, tmp_path):
         ("words.tsv", "word\tn\nlow\t1\nhigh\t2\n", "embed -m m -i words.tsv -o out.npy"),
         ("words.txt", "low\nhigh\n", "embed -m m -i words.txt -o out.vec"),
         ("words.txt", "low\nhigh\n", "complete v.vec words.txt -o out.vec"),
-        ("words.txt", "low slow\nhigh\n", "complete v.vec words.txt --text --min-count 1 -o out.vec"),
         ("among.txt", "low\nhigh\n", "neighbors -m m slow --among among.txt"),
         ("pairs.tsv", "low\thigh\nhigh\tslow\n", "similarity -m m -i pairs.tsv"),
         ("pairs.tsv", "low\thigh\t3\nhigh\tslow\t4\n", "eval similarity pairs.tsv -m m"),

@@ -189,15 +189,6 @@ def test_complete(run, vectors, name):
     assert np.array_equal(table.vectors, expected.vectors)
 
 
-def test_complete_with_the_words_of_a_text(run, vectors, tmp_path):
-    text = "Low, lower (lowest)!\n“lowest” low-high — ... low-high lowest rare\n"
-    (tmp_path / "text.txt").write_text(text, encoding="utf-8")
-    assert run("complete", vectors, "text.txt", "--text", "--min-count", 2, "-o", "new.vec")[0] == 0
-    assert pbos.WordVectors.read("new.vec").words[5:] == ["lowest", "low-high"]  # three times, twice
-    code, _, err = run("complete", vectors, "text.txt", "--text", "-o", "x.vec")
-    assert (code, err) == (2, "pbos: text.txt: no words found at least 5 times\n")
-
-
 def test_complete_leaves_out_words_below_a_confidence(run, confident, small_vectors, tmp_path):
     given = pbos.WordVectors(small_vectors.words[:1500], small_vectors.vectors[:1500])
     given.write(tmp_path / "v.npz")
