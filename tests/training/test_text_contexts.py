@@ -1,5 +1,6 @@
 """Contexts in training and in complete: compared with dense sums, and with worlds in which the answer is known."""
 
+import importlib
 import json
 from types import SimpleNamespace
 
@@ -359,7 +360,17 @@ def test_contexts_of_a_model_trained_in_little_memory(given, counted, model, opt
 def test_other_settings_of_training(given, counted, lines, new):
     contexts = {word: some[:3] for word in new[:50] if (some := [line for line in lines if word in line.split()])}
     assert len(contexts) > 40
-    for options in ({"heldout": 0.2}, {"max_vectors": 900}, {"dtype": "int8"}, {"dtype": "float16"}, {"seed": 3}):
+    for options in (
+        {"heldout": 0.2},
+        {"max_vectors": 900},
+        {"dtype": "int8"},
+        {"dtype": "float16"},
+        {"seed": 3},
+        {"lam": 0.01, "own_share": 0.5, "reliability": 1.0},
+        {"preset": "pbos", "solver": "ridge", "confidence": True},
+        {"normalization": "casefold"},
+        {"normalization": "NFC"},
+    ):
         found = pbos.train(given, text=counted, **options)
         assert found.has_contexts
         vectors, composed = found.embed([*contexts], contexts=contexts), found.embed([*contexts])
@@ -553,6 +564,26 @@ def test_a_word_without_known_subwords_gets_the_vector_of_its_contexts(small_vec
 def test_bad_arguments(given, model, options, message):
     with pytest.raises(InputError, match=message):
         pbos.complete(**{"vectors": given, "words": ["word"], "text": ["a b c"], "model": model, **options})
+
+
+def never_read():
+    pytest.fail("the text was read first")
+    yield ""
+
+
+def test_what_is_wrong_with_a_model_is_found_before_the_text_is_read(given, model, plain):
+    for arguments in ({"vectors": (["a"], np.ones((1, 3)))}, {"model": plain}, {"words": ["a", None]}, {"limit": 5}):
+        with pytest.raises(InputError, match=r"3 dimensions|cannot use contexts|word 1 is|limit is for"):
+            pbos.complete(**{"vectors": given, "words": ["a"], "text": never_read(), "model": model, **arguments})
+
+
+def test_a_text_is_counted_in_the_memory_for_training(given, lines, tmp_path, monkeypatch):
+    counting = importlib.import_module("pbos.corpus.count")  # the name is a function, too
+    asked, pool_of = [], counting.pool_of
+    monkeypatch.setattr(counting, "pool_of", lambda *arguments: asked.append(arguments[-1]) or pool_of(*arguments))
+    pbos.train(given, text=lines, memory="1G", output=tmp_path / "m")
+    pbos.train(given, text=lines)
+    assert asked == [1 << 30, 4 << 30]
 
 
 def test_a_model_without_a_map(given, plain):

@@ -111,7 +111,7 @@ def counted(
     kept: str | PathLike[str] | None = None,
     add: bool = False,
     resume: bool = False,
-    memory: int = DEFAULT_MEMORY,
+    memory: int | None = None,
     threads: int | None = None,
     scheduler: Any = None,
     progress: bool | None = None,
@@ -126,7 +126,8 @@ def counted(
     check_kept("cooccurrences=FOLDER", kept, add=add, resume=resume, scheduler=remote)
     source = source_of(text, column, pretokenized)
     counting = Counting(source.cut, bool(lowercase), window, seed=seed)
-    with folder_for(kept, counting, add, resume) as folder, pool_of(scheduler, threads, memory) as pool:
+    pool_used = pool_of(scheduler, threads, memory or DEFAULT_MEMORY)
+    with folder_for(kept, counting, add, resume) as folder, pool_used as pool:
         yield count_text(source, counting, folder, pool, add=add, temporary=kept is None, progress=progress)
 
 

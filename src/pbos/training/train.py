@@ -147,7 +147,7 @@ def train(
         return {**job, "examples": examples.hexdigest()}
 
     with (
-        contexts_of(text, recipe.normalization, threads=threads, progress=progress) as pairs,
+        contexts_of(text, recipe.normalization, memory=most, threads=threads, progress=progress) as pairs,
         pool_of(scheduler, threads, plan and plan.for_slices) as pool,
         workspace(folder, describe) as work,
     ):
