@@ -19,7 +19,7 @@ FROM_TEXT = {"model": "skipgram", "dim": DIMS, "epoch": 5, "thread": THREADS, "v
 
 def pbos(text: str, model: str, steps: Steps) -> None:
     """Learn with pbos, step by step."""
-    from pbos.corpus import learn as learning
+    from pbos.training import learn as learning
 
     for name, label in {"count_text": "counting", "word_vectors": "factoring", "train": "training"}.items():
         steps.watch(learning, name, label)

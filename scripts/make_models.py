@@ -1,17 +1,19 @@
 """Make the models that come with pbos, in src/pbos/data.
 
-    python scripts/make_models.py english VECTORS
-    python scripts/make_models.py russian "$(pbos get navec-hudlit)"
+    python scripts/make_models.py english VECTORS TEXT
+    python scripts/make_models.py russian "$(pbos get navec-hudlit)" TEXT
 
 VECTORS is a folder with the 100,000 most frequent English words (by `wordfreq`) and their vectors: the outputs of the
 sentence transformer all-MiniLM-L6-v2 for single words, centered and projected onto their principal components, the
-largest first.
+largest first. TEXT is novels, to learn from how to use contexts: ELTeC's, and for Russian what `python -m experiments
+corpora ru` makes.
 """
 
 from __future__ import annotations
 
 import re
 import sys
+from pathlib import Path
 
 import numpy as np
 
@@ -30,7 +32,8 @@ A vector for every {language} word, from its spelling. It comes with pbos: `pbos
 | dimensions | {dims}, int8 with a scale for each vector |
 | words held out | 5%, in a training of its own: cosine {cosine:.3f} to the given vectors, the rarest third {rare:.3f} |
 | preset | `default`, max_vectors={vectors}, lam={lam} (chosen on held-out words), seed 0 |
-| recipe | `python scripts/make_models.py {name} VECTORS` in the source of pbos |
+| contexts | learned from {text} |
+| recipe | `python scripts/make_models.py {name} VECTORS TEXT` in the source of pbos |
 
 ## Where it comes from
 
@@ -64,16 +67,18 @@ def russian(given: pbos.WordVectors) -> pbos.WordVectors:
     return pbos.WordVectors([given.words[row] for row in rows], vectors @ principal_components(vectors, 100))
 
 
-RECIPES = {"english": (english, ENGLISH, 38_000), "russian": (russian, RUSSIAN, 30_000)}
+NOVELS = "99 English novels of 1840 to 1920 (ELTeC, CC BY 4.0)"
+LITERATURE = "Russian novels and plays (ELTeC, RusDraCor; public domain and CC0) and the help of LibreOffice (MPL-2.0)"
+RECIPES = {"english": (english, ENGLISH, 38_000, NOVELS), "russian": (russian, RUSSIAN, 30_000, LITERATURE)}
 
 
 def main() -> None:
     """Train, compress and save a model."""
-    name, path = sys.argv[1:]
-    make, source, vectors = RECIPES[name]
+    name, path, text = sys.argv[1:]
+    make, source, vectors, about_text = RECIPES[name]
     targets = make(pbos.WordVectors.read(path))
     measured = pbos.train(targets, max_vectors=vectors, heldout=0.05).info["training"]
-    model = pbos.train(targets, max_vectors=vectors).compress(dtype="int8")
+    model = pbos.train(targets, text=Path(text), max_vectors=vectors).compress(dtype="int8")
     card = CARD.format(
         language=name.capitalize(),
         name=name,
@@ -86,6 +91,7 @@ def main() -> None:
         cosine=measured["heldout_cosine"],
         rare=measured["heldout_cosine_rare"],
         source=source,
+        text=about_text,
     )
     model.save(DATA / name, card=card)
     size = sum(file.stat().st_size for file in (DATA / name).iterdir())

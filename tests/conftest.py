@@ -148,15 +148,15 @@ def confident(small_vectors) -> pbos.Model:
 
 
 @pytest.fixture(scope="session")
-def topical_lines(small_vectors) -> list[str]:
+def sentences(small_vectors) -> list[str]:
     """A text in which the words of small_vectors stand among words with similar vectors."""
-    return samples.topical_text(small_vectors, 20_000)
+    return samples.topical_sentences(small_vectors, 20_000)
 
 
 @pytest.fixture(scope="session")
-def contextual(small_vectors, topical_lines) -> pbos.Model:
+def contextual(small_vectors, sentences) -> pbos.Model:
     """A model that can use contexts; the words of small_vectors from 1,500 on are not training words."""
-    return pbos.train((small_vectors.words[:1500], small_vectors.vectors[:1500]), text=topical_lines)
+    return pbos.train((small_vectors.words[:1500], small_vectors.vectors[:1500]), text=sentences)
 
 
 @pytest.fixture(scope="session")

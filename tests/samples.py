@@ -24,11 +24,11 @@ def english_counts(n_words: int) -> pbos.WordCounts:
     return pbos.WordCounts.from_ranks(pbos.load().words[:n_words])
 
 
-def topical_text(table, n_lines, seed=0):
-    """Lines of nine words that have vectors near to that of one word, frequent ones more often."""
-    generator = np.random.default_rng(seed)
+def topical_sentences(table: pbos.WordVectors, n: int) -> list[str]:
+    """Sentences of nine words that have vectors near to that of one word, a frequent one more often."""
+    generator = np.random.default_rng(0)
     units = table.vectors / np.linalg.norm(table.vectors, axis=1, keepdims=True)
     nearest = np.argsort(-(units @ units.T), axis=1)[:, :30]
     frequencies = 1 / (np.arange(len(table)) + 20)
-    topics = generator.choice(len(table), n_lines, p=frequencies / frequencies.sum())
+    topics = generator.choice(len(table), n, p=frequencies / frequencies.sum())
     return [" ".join(table.words[row] for row in generator.permutation(nearest[at])[:9]) for at in topics]

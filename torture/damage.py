@@ -95,7 +95,12 @@ def with_contexts(model: Model) -> Model:
     regressions = regression(CONTEXT_FACTS), regression(MIXTURE_FACTS), regression(MIXTURE_FACTS)
     kept, counting = np.array([0.5, 0.25], np.float32), np.array([5, 1, 0])
     contexts = ContextMap(
-        numbers(KINDS * dims, dims), numbers(dims), *regressions, pack_strings(frequent), kept, counting
+        numbers(KINDS * dims, dims).astype(np.float16),
+        numbers(dims),
+        *regressions,
+        pack_strings(frequent),
+        kept,
+        counting,
     )
     parts = model.index, model.spelling, model.subword_vectors, pack_strings(model.words)
     return Model(*parts, info=model.info, confidence=confidence, contexts=contexts)

@@ -114,6 +114,35 @@ def test_explain(run, counts):
     assert [line for line in lines if "." not in line] == ["  segmentations", "  subword weights"]
 
 
+def test_explain_with_contexts(run, contextual, sentences, small_vectors, tmp_path):
+    contextual.save(tmp_path / "m")
+    word = small_vectors.words[1503]  # not a training word
+    some = [line for line in sentences if word in line.split()][:2]
+    contexts = ["--context", some[0], "--context", some[1]]
+    code, out, _ = run("explain", "-m", "m", word, *contexts, "--json")
+    explained = json.loads(out)
+    assert code == 0 and explained["confidence"] == pytest.approx(contextual.confidence(word, contexts=some), abs=1e-5)
+    _, out, _ = run("explain", "-m", "m", word, *contexts, "--neighbors", 2)
+    share, near = explained["context_share"], explained["neighbors"]
+    rows = [line.split()[:2] for line in out.splitlines()]
+    assert ["spelling", f"{1 - share:.3f}"] in rows and ["contexts", f"{share:.3f}"] in rows
+    assert [*explained["context_words"][0].values()] == [rows[-8][0], pytest.approx(float(rows[-8][1]), abs=5e-4)]
+    assert rows[-2:] == [[one["word"], f"{one['cosine']:.3f}"] for one in near[:2]]
+
+
+def test_contexts_that_explain_refuses(run, counts, trusted, contextual, tmp_path):
+    contextual.save(tmp_path / "m")
+    for arguments, message in [
+        (["-m", "m", "high", "low"], "--context is about one word; give a single one"),
+        (["-m", "m"], "--context is about one word; give a single one"),
+        (["-c", counts, "high"], "--context needs a model, which has vectors; leave it out"),
+        (["-m", trusted, "high"], "this model cannot use contexts; train one with a text"),
+        (["-m", "m", "low"], "'low' does not occur in its context 'high'"),
+    ]:
+        code, out, err = run("explain", *arguments, "--context", "high", stdin="high\n")
+        assert (code, out, err.count("\n")) == (2, "", 1) and message in err
+
+
 def test_explain_is_not_silent_about_unknown_words(run, model):
     _, out, _ = run("explain", "-m", "m", "ЖЖ")
     assert "coverage 0.00" in out

@@ -189,6 +189,23 @@ def test_complete(run, vectors, name):
     assert np.array_equal(table.vectors, expected.vectors)
 
 
+def test_complete_with_the_words_of_a_text(run, small_vectors, tmp_path):
+    """Those that occur often enough and are not in the table, the most frequent first."""
+    given = pbos.WordVectors(small_vectors.words[:1500], small_vectors.vectors[:1500])
+    given.write(tmp_path / "v.npz")
+    draws = np.random.default_rng(0).integers(1500, size=(1500, 8))
+    lines = [" ".join(given.words[at] for at in line) for line in draws]
+    lines += ["Lowest, (lowest)! low-high — ... “low-high” lowest rare"]
+    (tmp_path / "text.txt").write_text("\n".join(lines), encoding="utf-8")
+    code, _, err = run("complete", "v.npz", "--text", "text.txt", "--min-count", 2, "-o", "new.npz")
+    assert code == 0, err
+    assert [word for word in pbos.WordVectors.read("new.npz").words[1500:]] == ["lowest", "low-high"]
+    assert run("complete", "v.npz", "-o", "x.npz")[::2] == (
+        2,
+        "pbos: there are no words to add; give a file of words, --text, or both\n",
+    )
+
+
 def test_complete_leaves_out_words_below_a_confidence(run, confident, small_vectors, tmp_path):
     given = pbos.WordVectors(small_vectors.words[:1500], small_vectors.vectors[:1500])
     given.write(tmp_path / "v.npz")

@@ -7,10 +7,10 @@ import pbos
 
 
 @pytest.fixture
-def files(tmp_path, small_vectors, topical_lines, contextual):
+def files(tmp_path, small_vectors, sentences, contextual):
     """A table in v.npz, a text in text.txt, words in words.txt, and a model in m, in the folder of commands."""
     pbos.WordVectors(small_vectors.words[:1500], small_vectors.vectors[:1500]).write(tmp_path / "v.npz")
-    (tmp_path / "text.txt").write_text("\n".join(topical_lines), encoding="utf-8")
+    (tmp_path / "text.txt").write_text("\n".join(sentences), encoding="utf-8")
     (tmp_path / "words.txt").write_text("\n".join(small_vectors.words[1500:1600]), encoding="utf-8")
     contextual.save(tmp_path / "m")
     return tmp_path
@@ -26,8 +26,8 @@ def same(path, table):
     return read.words == table.words and read.vectors.tobytes() == table.vectors.tobytes()
 
 
-def test_complete_a_list_with_a_text(run, files, contextual, small_vectors, topical_lines):
-    table = expected(contextual, small_vectors, small_vectors.words[1500:1600], text=topical_lines)
+def test_complete_a_list_with_a_text(run, files, contextual, small_vectors, sentences):
+    table = expected(contextual, small_vectors, small_vectors.words[1500:1600], text=sentences)
     code, out, err = run("complete", "v.npz", "words.txt", "--text", "text.txt", "-m", "m", "-o", "new.npz")
     assert (code, out) == (0, "")
     assert err == "pbos: wrote new.npz: 1,500 given words and 100 new ones x 32\n"
@@ -36,9 +36,9 @@ def test_complete_a_list_with_a_text(run, files, contextual, small_vectors, topi
     assert same("own.npz", table)
 
 
-def test_complete_with_the_words_of_a_text(run, files, contextual, small_vectors, topical_lines):
+def test_complete_with_the_words_of_a_text(run, files, contextual, small_vectors, sentences):
     code, _, err = run("complete", "v.npz", "--text", "text.txt", "--min-count", 30, "-m", "m", "-o", "new.npz")
-    table = expected(contextual, small_vectors, None, text=topical_lines, min_count=30)
+    table = expected(contextual, small_vectors, None, text=sentences, min_count=30)
     assert (code, err) == (0, f"pbos: wrote new.npz: 1,500 given words and {len(table) - 1500:,} new ones x 32\n")
     assert 1600 < len(table) < 2000
     assert same("new.npz", table)
@@ -46,15 +46,15 @@ def test_complete_with_the_words_of_a_text(run, files, contextual, small_vectors
     assert (code, err) == (0, "pbos: wrote x.npz: 1,500 given words and 0 new ones x 32\n")
 
 
-def test_texts_in_parts_from_stdin_and_counted(run, files, contextual, small_vectors, topical_lines):
-    table = expected(contextual, small_vectors, small_vectors.words[1500:1600], text=topical_lines)
-    (files / "one.txt").write_text("\n".join(topical_lines[:7000]) + "\n", encoding="utf-8")
-    (files / "two.txt").write_text("\n".join(topical_lines[7000:]), encoding="utf-8")
+def test_texts_in_parts_from_stdin_and_counted(run, files, contextual, small_vectors, sentences):
+    table = expected(contextual, small_vectors, small_vectors.words[1500:1600], text=sentences)
+    (files / "one.txt").write_text("\n".join(sentences[:7000]) + "\n", encoding="utf-8")
+    (files / "two.txt").write_text("\n".join(sentences[7000:]), encoding="utf-8")
     assert run("count", "text.txt", "--cooccurrences", "text.counting", "-o", "counts.tsv")[0] == 0
     arguments = ["complete", "v.npz", "words.txt", "-m", "m", "-o", "new.npz"]
     for options, stdin in (
         (["--text", "one.txt", "--text", "two.txt"], None),
-        (["--text", "-"], "\n".join(topical_lines)),
+        (["--text", "-"], "\n".join(sentences)),
         (["--text", "text.counting"], None),
     ):
         assert run(*arguments, *options, stdin=stdin)[0] == 0
@@ -63,7 +63,7 @@ def test_texts_in_parts_from_stdin_and_counted(run, files, contextual, small_vec
         np.testing.assert_allclose(found.vectors, table.vectors, rtol=1e-4, atol=1e-5)
 
 
-def test_complete_says_what_it_left_out(run, files, contextual, small_vectors, topical_lines):
+def test_complete_says_what_it_left_out(run, files, contextual, small_vectors, sentences):
     (files / "few.txt").write_text("Ж\nksenoz\n", encoding="utf-8")
     code, _, err = run("complete", "v.npz", "few.txt", "--text", "text.txt", "-m", "m", "-o", "new.npz")
     assert code == 0
@@ -71,7 +71,7 @@ def test_complete_says_what_it_left_out(run, files, contextual, small_vectors, t
     options = ["--min-confidence", 0.9, "-m", "m", "-o", "new.npz"]
     code, _, err = run("complete", "v.npz", "words.txt", "--text", "text.txt", *options)
     words = small_vectors.words[1500:1600]
-    table = expected(contextual, small_vectors, words, text=topical_lines, min_confidence=0.9)
+    table = expected(contextual, small_vectors, words, text=sentences, min_confidence=0.9)
     n_lost = 1600 - len(table)
     assert 0 < n_lost < 100
     assert f"left out {n_lost} of 100 words (no known subword and no context, or confidence below 0.9): " in err

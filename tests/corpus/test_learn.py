@@ -264,7 +264,7 @@ elif moment == "placed":
 elif moment == "place":
     counting.put_in_place = dying(counting.put_in_place)
 elif moment == "train":
-    from pbos.corpus import learn as learning
+    from pbos.training import learn as learning
     learning.train = dying(learning.train)
 from pbos.cli.app import app
 app(sys.argv[1:])

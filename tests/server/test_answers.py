@@ -166,6 +166,50 @@ def test_explain(client, model):
         assert (answer["spelled"], answer["known"]) == (spelled, known)
 
 
+def test_explain_with_contexts(contextual, sentences, small_vectors):
+    word = small_vectors.words[1503]  # not a training word
+    some = [line for line in sentences if word in line.split()][:3]
+    with TestClient(make_app(contextual)) as client:
+        assert client.get("/model").json()["contexts"] is True
+        answer = client.post("/explain", json={"word": word, "contexts": some, "n": 2, "neighbors": 4}).json()
+        spelling = client.get("/explain", params={"word": word, "n": 2, "neighbors": 4}).json()
+        schema = client.get("/openapi.json").json()["components"]["schemas"]["ExplainedInContexts"]
+    assert set(answer) == set(schema["properties"]) == {*spelling, "context_share", "context_words"}
+    changed = {name for name, value in spelling.items() if answer[name] != value}
+    assert changed == {"confidence", "neighbors"}  # of the vector; what is known about the spelling is the same
+    assert answer["confidence"] == pytest.approx(contextual.confidence(word, contexts=some), abs=1e-5)
+    near = [(one["word"], pytest.approx(one["cosine"], abs=1e-5)) for one in answer["neighbors"]]
+    assert contextual.neighbors(contextual.embed(word, contexts=some), 4) == near
+    assert 0 < answer["context_share"] < 1
+    shares = {one["word"]: one["share"] for one in answer["context_words"]}
+    assert {other for line in some for other in line.split()} >= set(shares)
+    assert list(shares.values()) == sorted(shares.values(), reverse=True)
+    assert sum(shares.values()) == pytest.approx(1, abs=1e-4)
+
+
+def test_contexts_that_are_refused(contextual, confident):
+    def refused(body, status=422):
+        answer = client.post("/explain", json={"word": "penusken", **body})
+        assert answer.status_code == status
+        return answer.json()["error"]
+
+    limits = Limits(words=3, context_letters=30)
+    with TestClient(make_app(contextual, limits=limits)) as client:
+        assert refused({}) == "contexts in the body: field required; see /docs"
+        assert refused({"contexts": "penusken"}).startswith("contexts in the body: input should be a valid list")
+        assert refused({"contexts": ["penusken", None]}).startswith("contexts.1 in the body: input should be")
+        assert refused({"contexts": []}).startswith("there are no contexts of 'penusken'; pass at least one sentence")
+        assert refused({"contexts": ["ön penusken", "ön"]}) == "'penusken' does not occur in its context 'ön'"
+        assert refused({"word": "a b", "contexts": ["a b"]}).startswith("'a b' is not a single word")
+        assert refused({"contexts": ["penusken"] * 4}, 413).startswith("contexts in the body: ")
+        assert "31 characters, at most 30" in refused({"contexts": ["penusken ön penusken", "penusken ön"]}, 413)
+        answer = client.post("/explain", json={"word": "penusken", "contexts": ["penusken"]})
+        assert (answer.status_code, answer.json()["context_share"], answer.json()["context_words"]) == (200, 0, [])
+    with TestClient(make_app(confident)) as client:
+        assert client.get("/model").json()["contexts"] is False
+        assert refused({"contexts": ["penusken"]}).startswith("this model cannot use contexts; train one with a text")
+
+
 @pytest.mark.parametrize("subword", ["est>", "<un", "est", "x>-<r", "ffff", "東", "EST>"])
 def test_a_subword(client, model, subword):
     answer = client.get("/subword", params={"subword": subword, "n": 7}).json()

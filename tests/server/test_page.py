@@ -58,6 +58,71 @@ def test_the_confidence_of_a_model_that_has_one(visit, confident, small_vectors,
             assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
+@pytest.fixture(scope="module")
+def with_contexts(contextual, tmp_path_factory):
+    """The address of a server whose model can use contexts."""
+    folder = tmp_path_factory.mktemp("models") / "contextual"
+    contextual.save(folder)
+    with served("-m", folder, "--port", 0) as (_, url):
+        yield url
+
+
+def test_sentences_in_which_a_word_occurs(visit, with_contexts, contextual, sentences, small_vectors):
+    word, known = small_vectors.words[1503], small_vectors.words[0]
+    some = [line for line in sentences if word in line.split()][:3]
+    page = visit(f"{with_contexts}/?word={quote(word)}")
+    drawing(page, word)
+    box, note = page.get_by_label("Sentences with the word"), page.locator("#contexts-note")
+    card = "Spelling and contexts"
+    assert page.get_by_role("region", name=card).count() == 0
+    without = page.locator("#confidence").inner_text()
+    assert without == f"{contextual.confidence(word):.2f}"
+    box.fill("\n".join([*some, "", "nothing of it"]))
+    page.get_by_role("region", name=card).wait_for()
+    settle(page)
+    sync_api.expect(note).to_have_text("Used: 3 of 4. The others do not have the word.")
+    explained = contextual.explain(word, contexts=some)
+    assert page.locator("#confidence").inner_text() == f"{explained.confidence:.2f}" != without
+    assert labels(page, "Nearest words") == [near for near, _ in explained.neighbors]
+    share = explained.context_share
+    shown = page.locator("#sources .text").all_inner_texts()
+    expected = [f"Spelling{100 * (1 - share):.1f}%", f"Contexts{100 * share:.1f}%"]
+    assert ["".join(one.split()) for one in shown] == expected
+    bar, track = (page.locator(f"#sources li:nth-child(2) {part}").bounding_box() for part in (".fill", ".track"))
+    assert bar["width"] == pytest.approx(share * track["width"], abs=1)
+    telling = [one for one in explained.context_words if one[1] > 0][:10]
+    shown = [line.split() for line in page.locator("#telling .text").all_inner_texts()]
+    assert shown == [[other, f"{100 * part:.1f}%"] for other, part in telling]
+    assert f"and of its contexts ({100 * share:.1f}%)" in page.locator("#summary").inner_text()
+    # A link shows the same; a word that is part of another does not occur, and then the spelling explains it alone.
+    elsewhere = visit(page.url)
+    elsewhere.get_by_role("region", name=card).wait_for()
+    assert elsewhere.locator("#telling").inner_text() == page.locator("#telling").inner_text()
+    box.fill(f"the x{word}x")
+    sync_api.expect(note).to_contain_text("does not occur in its context")
+    page.locator("#mixture").wait_for(state="hidden")
+    settle(page)
+    assert page.locator("#confidence").inner_text() == without and page.locator("#message").is_hidden()
+    box.fill(f"the {known} is known")
+    sync_api.expect(note).to_have_text("Used: 0 of 1. The others do not have the word.")
+    word_box(page).fill(known)
+    page.get_by_text("It is a training word, so contexts change nothing.").wait_for()
+    assert page.locator("#telling").is_hidden()
+
+
+def test_more_sentences_than_the_server_takes(visit, with_contexts, small_vectors):
+    word = small_vectors.words[1503]
+    page = visit(f"{with_contexts}/?word={quote(word)}")
+    drawing(page, word)
+    page.get_by_label("Sentences with the word").fill(f"{word * 10} {word}\n" * 300)
+    page.get_by_text("There are no words around it").or_(page.locator("#sources")).first.wait_for()
+    line = 11 * len(word) + 1
+    note = f"Used: {20_000 // line} of 300. The others do not have the word, or are too many."
+    too_long = " They are too long for the link to this page."
+    sync_api.expect(page.locator("#contexts-note")).to_have_text(note + too_long)
+    assert "contexts=" not in page.url
+
+
 def test_a_model_without_confidence_and_words(visit, tmp_path):
     trained = pbos.train({"high": [1.0, 0.0], "higher": [0.0, 1.0]}, lam=0.1)
     empty = pbos.Model(trained.index, trained.spelling, trained.subword_vectors, pack_strings([]))
@@ -67,6 +132,7 @@ def test_a_model_without_confidence_and_words(visit, tmp_path):
         drawing(page, "highest")
         page.locator("#cosine").filter(has_text=re.compile(r"\d")).wait_for()
         assert page.locator("#coverage").is_visible() and page.locator("#trust").is_hidden()
+        assert page.locator("#contexts").is_hidden()
         page.locator("#subword").get_by_text("This model has no list of words").wait_for()
         assert "none" in page.locator("#neighbors").inner_text().lower()
 
@@ -192,9 +258,10 @@ def test_a_list_gets_a_table_to_download(visit, url, model, tmp_path):
 def test_on_a_phone_the_nearest_words_come_first(visit, url):
     page = visit(f"{url}/?word=unkindliest", viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
     drawing(page, "unkindliest")
-    tops = page.eval_on_selector_all("#results > section", "all => all.map(one => one.getBoundingClientRect().top)")
+    shown = "#results > section:not([hidden])"
+    tops = page.eval_on_selector_all(shown, "all => all.map(one => one.getBoundingClientRect().top)")
     assert tops == sorted(tops) and len(set(tops)) == 5
-    assert page.locator("#results h2").first.inner_text() == "Nearest words"
+    assert page.locator(f"{shown} h2").first.inner_text() == "Nearest words"
     assert page.get_by_role("region", name="Nearest words").bounding_box()["y"] < 844  # without scrolling
 
 

@@ -1,11 +1,12 @@
 """The page by keyboard, in narrow windows, in light and dark mode, from right to left; the documentation of the API."""
 
 import re
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import numpy as np
 import pytest
 from browser import ARABIC, LONG, drawing, everything, labels, served, settle, sync_api, word_box
+from samples import topical_sentences
 
 import pbos
 
@@ -168,7 +169,9 @@ def arabic(shared_data, tmp_path_factory):
     words = (folder / "words.txt").read_text(encoding="utf-8").splitlines()[:6000]
     vectors = np.load(folder / "vectors.npy", mmap_mode="r")[:6000].astype(np.float32)
     place = tmp_path_factory.mktemp("models") / "arabic"
-    pbos.train((words, vectors), lam=0.1).save(place)
+    text = place.with_suffix(".txt")
+    text.write_text("\n".join(topical_sentences(words, vectors, 6000)), encoding="utf-8")
+    pbos.train((words, vectors), text=text, lam=0.1).save(place)
     return place
 
 
@@ -201,12 +204,24 @@ def test_arabic_reads_from_right_to_left(visit, arabic, axe):
         assert labels(page, "Nearest words") == [word for word, _ in model.neighbors(ARABIC)]
         value, list_ = (page.locator(f"#neighbors {part}").first.bounding_box() for part in (".value", "li"))
         assert value["x"] == pytest.approx(list_["x"], abs=1)  # at the end of its line
-        narrow = visit(f"{url}/?word={quote(ARABIC)}&other={quote('المسلمين')}", viewport={"width": 360, "height": 700})
+        contexts = page.get_by_label("Sentences with the word")
+        page.get_by_role("button", name="Copy link").focus()
+        while page.evaluate("document.activeElement.tagName") != "TEXTAREA":  # the examples, then the sentences
+            page.keyboard.press("Tab")
+        page.keyboard.type(f"{model.words[700]} {ARABIC} {model.words[800]}")
+        page.locator("#telling li").first.wait_for()
+        assert contexts.evaluate("one => document.activeElement === one")
+        bar, track = (page.locator(f"#telling li:last-child {part}").bounding_box() for part in (".fill", ".track"))
+        assert bar["x"] + bar["width"] == pytest.approx(track["x"] + track["width"], abs=1)
+        query = urlencode({"word": ARABIC, "contexts": contexts.input_value(), "other": "المسلمين"})
+        narrow = visit(f"{url}/?{query}", viewport={"width": 360, "height": 700})
         drawing(narrow, ARABIC)
         everything(narrow)
+        assert narrow.locator("#mixture").is_visible()
         assert narrow.evaluate("document.documentElement.scrollWidth") <= 360
-        for one in (page, narrow):
+        for one, scheme in ((page, "light"), (narrow, "light"), (page, "dark")):
             one.locator("#download:enabled").wait_for()
+            one.emulate_media(color_scheme=scheme)
             check_accessibility(one, axe)
 
 

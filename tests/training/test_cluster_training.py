@@ -60,7 +60,7 @@ def test_the_model_is_the_same_on_a_cluster(client, vectors, options, tmp_path):
 
 
 def test_the_map_from_contexts_is_the_same_on_a_cluster(client, small_vectors, tmp_path):
-    text = samples.topical_text(small_vectors, 5000)
+    text = samples.topical_sentences(small_vectors, 5000)
     table = pbos.WordVectors(small_vectors.words[:1500], small_vectors.vectors[:1500])
     pbos.train(table, text=text, output=tmp_path / "there", scheduler=client)
     pbos.train(table, text=text, output=tmp_path / "here")

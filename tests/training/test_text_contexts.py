@@ -25,8 +25,8 @@ def cosines(left, right):
 
 
 @pytest.fixture(scope="module")
-def lines(topical_lines):
-    return topical_lines
+def lines(sentences):
+    return sentences
 
 
 @pytest.fixture(scope="module")
@@ -264,7 +264,7 @@ def test_it_is_known_how_good_contexts_are(world, held):
     """The expected cosines of words of which nothing was known, however often they are seen."""
     contexts, places = fit_map(world, world.targets, held, seed=0), np.flatnonzero(world.rows < 0)
     for left in (1, 2, 4, 16, 64):
-        vectors = world.features(places, left) @ contexts.matrix
+        vectors = world.features(places, left) @ contexts.matrix.astype(np.float32)
         true = cosines(vectors, world.true[places])
         expected = contexts.expectations(vectors, np.full(places.size, left))
         assert expected.mean() == pytest.approx(true.mean(), abs=0.05)
@@ -292,7 +292,7 @@ def test_mixtures_of_a_known_world_are_better_and_calibrated(world, held):
     for left in (1, 2, 4, 16, 64):
         features = world.features(places, left)
         mixed = contexts.mix(2 * spelled, trust, features, np.full(places.size, left))
-        alone = cosines(features @ contexts.matrix, world.true[places])
+        alone = cosines(features @ contexts.matrix.astype(np.float32), world.true[places])
         found, spelling = cosines(mixed.vectors, world.true[places]), cosines(spelled, world.true[places])
         assert found.mean() > max(alone.mean(), spelling.mean()) + 0.005
         assert mixed.confidence.mean() == pytest.approx(found.mean(), abs=0.03)
@@ -308,7 +308,7 @@ def test_trust_that_says_too_much_is_corrected(world, held):
     contexts = with_corrections(fit_map(world, world.targets, held, seed=0), world, world.targets, held)
     places = np.flatnonzero(world.rows < 0)
     spelled, trust = world.spelled(places, 3)
-    vectors = world.features(places, 1) @ contexts.matrix
+    vectors = world.features(places, 1) @ contexts.matrix.astype(np.float32)
     in_common = np.sum(units(spelled) * units(vectors), axis=1)
     facts = training.mixture_facts(
         trust, contexts.expectations(vectors, np.ones(places.size)), in_common, np.ones(places.size)

@@ -71,21 +71,24 @@ def train(
       pbos train GoogleNews.bin --memory 8G --dtype float16 -o my-model
       pbos train GoogleNews.bin --scheduler tcp://10.0.0.1:8786 -o /shared/my-model
     """
+    from pbos.jobs.threads import memory_size
     from pbos.jobs.workspace import JOB
     from pbos.training.plan import Plan
-    from pbos.training.train import check_arguments, read_vectors
+    from pbos.training.train import check_arguments, folder_for_parts, read_vectors
     from pbos.words.variants import resolved
 
-    given |= {"output": output, "memory": memory, "scheduler": scheduler, "parts": parts}
-    checked = check_arguments(**given)
-    if plan:
-        table = read_vectors(vectors, given.get("limit"), None, checked.parts and checked.parts.parent)
-        recipe = resolved(checked.recipe, table.words)
-        needs = Plan.of(table.words, table.dims, recipe, given.get("threads"), checked.memory)
+    if plan:  # nothing is written, so nothing is checked that makes a place to write
+        recipe = check_arguments(**given).recipe
+        scratch = None if memory is None else folder_for_parts(output, parts).parent
+        table = read_vectors(vectors, given.get("limit"), None, scratch)
+        most = None if memory is None else memory_size(memory)
+        needs = Plan.of(table.words, table.dims, resolved(recipe, table.words), given.get("threads"), most)
         write_result(json, needs.to_dict(), ([f"{name}: {value}"] for name, value in needs.facts().items()))
         return
     if json:
         raise InputError("--json writes the plan; give --plan too, or leave it out")
+    given |= {"output": output, "memory": memory, "scheduler": scheduler, "parts": parts}
+    checked = check_arguments(**given)
     check_output(output, replace=force or (checked.parts is not None and (checked.parts / JOB).exists()))
     note_saved(pbos.train(vectors, counts, **given), output)
 

@@ -88,10 +88,16 @@ def explain(
     neighbors: Annotated[
         int | None, Option(min=1, help="Show the N nearest training words; by default 10 in JSON, none in text.")
     ] = None,
+    context: Annotated[
+        list[str] | None, Option(metavar="SENTENCE", help="A sentence that has the one word; may be repeated.")
+    ] = None,
     svg: Annotated[str | None, Option(metavar="FILE", help="Draw the lattice of one word.")] = None,
     json: options.Json = False,
 ) -> None:
     """Show why a word gets its vector: segmentations and weights.
+
+    With --context, the vector is a mixture of what its spelling and what these sentences tell: their shares and the
+    words that tell most are shown, too. This needs a model that was trained with --text.
 
     \b
     Examples:
@@ -99,20 +105,23 @@ def explain(
       pbos explain --neighbors 5 unfriendliest
       pbos explain higher --counts en
       pbos explain higher --svg higher.svg
+      pbos explain -m my-model kubernetes --context "We deploy it on kubernetes clusters."
       pbos explain --json higher
     """
     check_column(column, input)
     segmenter = segmenter_of(model, counts)
-    nearest = {} if neighbors is None else {"neighbors": neighbors}
-    if nearest and not hasattr(segmenter, "neighbors"):
-        raise InputError("--neighbors needs a model, which has vectors; leave it out")
-    if svg is not None:
-        if Path(svg).suffix not in (".svg", ""):
-            raise InputError(f"{svg}: --svg writes SVG; choose a name that ends in .svg")
-        if words is None or len(words) != 1:
-            raise InputError("--svg draws one word; give a single one")
+    more: dict[str, Any] = {} if neighbors is None else {"neighbors": neighbors}
+    if context:
+        more["contexts"] = context
+    if more and not hasattr(segmenter, "neighbors"):
+        option = "--context" if context else "--neighbors"
+        raise InputError(f"{option} needs a model, which has vectors; leave it out")
+    if svg is not None and Path(svg).suffix not in (".svg", ""):
+        raise InputError(f"{svg}: --svg writes SVG; choose a name that ends in .svg")
+    if (svg is not None or context) and (words is None or len(words) != 1):
+        raise InputError(f"{'--context is about' if context else '--svg draws'} one word; give a single one")
     for at, word in enumerate(words_from(words, input, column)):
-        explanation = segmenter.explain(word, number, **nearest)
+        explanation = segmenter.explain(word, number, **more)
         if svg is not None:
             with write_whole(svg) as stream:
                 stream.write(explanation.svg().encode())
@@ -120,7 +129,7 @@ def explain(
             write_result(json, explanation.to_dict(), ())
             continue
         write(f"\n{explanation}" if at else str(explanation))
-        if nearest:
+        if neighbors:
             write("  nearest words")
             for near, cosine in explanation.neighbors:
                 write(f"    {one_line(near)}  {cosine:.3f}")

@@ -17,10 +17,11 @@ from pbos.errors import InputError
 from pbos.jobs.progress import Advance
 from pbos.jobs.progress import progress as progress_bar
 from pbos.jobs.threads import blocks, in_threads, one_blas_thread, thread_count
+from pbos.kernels.machine import line_aligned
 from pbos.kernels.solving import normal_product
 from pbos.kernels.text import mutual_information
 from pbos.kernels.vectors import compose
-from pbos.words.arrays import FloatMatrix, line_aligned, unit_rows
+from pbos.words.arrays import FloatMatrix, unit_rows
 
 MIN_CONTEXT_COUNT = 5  # how often a word has to occur to be a context
 MAX_CONTEXTS = 50_000

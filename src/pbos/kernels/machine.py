@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from llvmlite import ir
 from numba import config, types
 from numba.extending import intrinsic
@@ -67,3 +68,11 @@ def prefetch_row(array, row, size, line):
     for at in range(start, start + size, line):
         prefetch(array, at)
     prefetch(array, start + size - 1)
+
+
+def line_aligned(n_rows: int, dims: int) -> npt.NDArray[np.float32]:
+    """Return rows of zeros with at least `dims` columns, each starting at a cache line."""
+    width = LINE_FLOATS * -(-dims // LINE_FLOATS)
+    zeros = np.zeros(n_rows * width + LINE_FLOATS, np.float32)
+    skip = -zeros.ctypes.data % LINE // zeros.itemsize
+    return zeros[skip : skip + n_rows * width].reshape(n_rows, width)

@@ -93,6 +93,12 @@ def make_app(
     class WordsToSegment(Words):
         n: Count = Field(1, description="Segmentations per word.")
 
+    class WordInContexts(schemas.Request):
+        word: Word
+        contexts: schemas.Items[str] = Field(max_length=limits.words, examples=[["The unfriendliest of all."]])
+        n: Count = Field(5, description="Segmentations.")
+        neighbors: Count = 10
+
     class Pairs(schemas.Request):
         pairs: schemas.Items[tuple[Word, Word]] = Field(max_length=limits.words // 2, examples=[[["king", "queen"]]])
 
@@ -107,12 +113,12 @@ def make_app(
     load_now = Load(limits)
     nearest = Batches(partial(answers.with_neighbors, model))
 
-    def within_cost(words: list[str], n: int = 1) -> list[str]:
+    def within_cost(words: list[str], n: int = 1, letters: int = limits.letters) -> list[str]:
         """Return words, or refuse them if they take too long together."""
         cost = sum(map(len, words)) * n
-        if cost > limits.letters:
+        if cost > letters:
             asked = "characters times n" if n > 1 else "characters"
-            most = f"at most {limits.letters:,} per request"
+            most = f"at most {letters:,} per request"
             raise HTTPException(413, f"the words have {cost:,} {asked}, {most}; send fewer words at a time")
         return words
 
@@ -199,6 +205,16 @@ def make_app(
         explanation = model.explain(word, n, neighbors=neighbors)
         return as_json({**explanation.to_dict(), "svg": explanation.svg()})
 
+    @spelling.post("/explain", response_model=schemas.ExplainedInContexts)
+    def explain_in_contexts(body: WordInContexts) -> Response:
+        """Explain the vector of a word from its spelling and from sentences in which it occurs.
+
+        An error if the model cannot use contexts, or if a sentence does not have the word.
+        """
+        contexts = within_cost(body.contexts, letters=limits.context_letters)
+        explanation = model.explain(body.word, body.n, contexts=contexts, neighbors=body.neighbors)
+        return as_json({**explanation.to_dict(), "svg": explanation.svg()})
+
     @spelling.get("/subword", response_model=schemas.AboutSubword)
     def subword(subword: Subword, n: Count = 10) -> Response:
         """Return which training words share a subword, and which are nearest to its vector.
@@ -220,7 +236,7 @@ def make_app(
         """Describe the model and the limits of the server."""
         examples, map_examples = (EXAMPLES, MAP_EXAMPLES) if english else answers.words_to_try(model)
         return schemas.About(
-            **model.config(),  # only fields of About: `info` may name local files
+            **{"contexts": False, **model.config()},  # only fields of About: `info` may name local files
             name=name or ("English" if english else "your model"),
             normalization=model.spelling.normalization,
             boundaries=model.spelling.boundaries,
@@ -329,6 +345,8 @@ def warm_up(model: Model) -> None:
     """Use all features of a model once, so that kernels are compiled and lazy parts are ready."""
     word = next(iter(model), "a")
     model.explain(word).svg()
+    if model.has_contexts:
+        model.explain("a", contexts="such a word")
     model.segment([word])
     model.similarity(word, word)
     answers.vectors_of(model, [word])

@@ -22,6 +22,7 @@ class Limits:
     word_length: int = 200  # characters
     n: int = 100  # segmentations or neighbors
     letters: int = 200_000  # characters of all words, times n: about a second of work, and 25 MB of JSON
+    context_letters: int = 20_000  # characters of the sentences around a word: about a second of work
     map_words: int = 500
     table_words: int = 500  # each with its nearest words, which take a millisecond or more
     body_bytes: int = 2 << 20
@@ -62,6 +63,7 @@ class About(BaseModel):
     vectors: int = Field(description="Subwords that have a vector.")
     dtype: str
     confidence: bool = Field(description="Whether the model has a confidence.")
+    contexts: bool = Field(description="Whether the model can use contexts.")
     normalization: str
     boundaries: bool
     examples: list[str]
@@ -171,6 +173,18 @@ class ExplainedWord(SegmentedWord, WeightedWord, ReadWord, WordWithNeighbors):
     spans: list[Span]
     entropy: float = Field(description="Of the segmentations, in nats.")
     svg: str = Field(description="A drawing of the lattice.")
+
+
+class ContextWord(BaseModel):
+    word: str
+    share: float
+
+
+class ExplainedInContexts(ExplainedWord):
+    context_share: float = Field(description="The share of the contexts in the vector, the rest being the spelling's.")
+    context_words: list[ContextWord] = Field(
+        description="How much each word around it adds to the vector that contexts yield, most first; they sum to 1."
+    )
 
 
 class Point(BaseModel):

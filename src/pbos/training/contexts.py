@@ -139,7 +139,7 @@ def fit_map(text: TextContexts, targets: Any, held: HeldOut, seed: int) -> Conte
     frequent = np.flatnonzero(stays < 1)
     cut = "spaces" if counting.cut == "tokens" else counting.cut  # as sentences are strings
     return ContextMap(
-        fit_matrix(features, given, shares),
+        fit_matrix(features, given, shares).astype(np.float16),
         mean,
         Regression.fit(np.concatenate(facts), np.concatenate(found)),
         Regression.none(MIXTURE_FACTS),
@@ -178,7 +178,7 @@ def with_corrections(contexts: ContextMap, text: TextContexts, targets: Any, hel
     parts: list[tuple[Any, ...]] = []
     for left in FEW_AND_ALL:
         some, n_times = fewer(text.counted.counts[places], left)
-        vectors = text.features(places[some], left) @ contexts.matrix
+        vectors = contexts.applied(text.features(places[some], left))
         seen = unit_rows(projected(vectors, held.directions))
         in_common = np.einsum("ij,ij->i", spelling[some], seen)
         facts = mixture_facts(trust[some], contexts.expectations(vectors, n_times), in_common, n_times)

@@ -14,11 +14,11 @@ from pbos.jobs.pools import Threads
 from pbos.jobs.threads import check_interrupt, cut
 from pbos.jobs.workspace import Workspace, solve_slices
 from pbos.kernels import columns
-from pbos.kernels.machine import LINE, LINE_FLOATS
+from pbos.kernels.machine import LINE, LINE_FLOATS, line_aligned
 from pbos.kernels.solving import LOOSE, conjugate_gradients, right_side, sgd_epoch
 from pbos.kernels.vectors import compose
 from pbos.training.system import HeldOut, Run
-from pbos.words.arrays import FloatMatrix, line_aligned, projected, projection
+from pbos.words.arrays import FloatMatrix, projected, projection
 from pbos.words.confidence import Confidence
 from pbos.words.weights import Weights
 

@@ -9,7 +9,6 @@ import numpy.typing as npt
 
 from pbos.errors import InputError, whole_number
 from pbos.jobs.threads import blocks
-from pbos.kernels.machine import LINE, LINE_FLOATS
 
 FloatMatrix = npt.NDArray[np.float32]
 NEAR_ZERO = 1e-6  # what evaluations take for no vector
@@ -104,11 +103,3 @@ def principal_components(vectors: FloatMatrix, n: int) -> FloatMatrix:
 def held_out_rows(n_rows: int, size: int, seed: int) -> npt.NDArray[np.int64]:
     """Return the rows to hold out: `size` random ones, in ascending order."""
     return np.sort(np.random.default_rng(seed).choice(n_rows, size, replace=False))
-
-
-def line_aligned(n_rows: int, dims: int) -> FloatMatrix:
-    """Return rows of zeros with at least `dims` columns, each starting at a cache line."""
-    width = LINE_FLOATS * -(-dims // LINE_FLOATS)
-    zeros = np.zeros(n_rows * width + LINE_FLOATS, np.float32)
-    skip = -zeros.ctypes.data % LINE // zeros.itemsize
-    return zeros[skip : skip + n_rows * width].reshape(n_rows, width)

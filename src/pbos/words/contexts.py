@@ -71,7 +71,7 @@ class ContextMap:
         counting: (3,) The window, whether text is changed to lower case, and the position in CUTS.
     """
 
-    matrix: FloatMatrix
+    matrix: npt.NDArray[np.float16]
     mean: Vector
     expected: Regression
     of_spelling: Regression
@@ -103,11 +103,11 @@ class ContextMap:
     def projected(self, components: FloatMatrix) -> ContextMap:
         """Return the map of a model whose vectors are projected on the columns of a matrix."""
         matrix: FloatMatrix = np.concatenate([components.T @ part @ components for part in self._parts])
-        return replace(self, matrix=matrix, mean=self.mean @ components)
+        return replace(self, matrix=matrix.astype(np.float16), mean=self.mean @ components)
 
     @property
     def _parts(self) -> npt.NDArray[np.float32]:
-        return self.matrix.reshape(KINDS, -1, self.matrix.shape[1])
+        return self.matrix.astype(np.float32).reshape(KINDS, -1, self.matrix.shape[1])
 
     @cached_property
     def _kept(self) -> dict[str, float]:
@@ -177,7 +177,7 @@ class ContextMap:
         A mixture has the length of the composed vector or, where that is zero, of what contexts yield. Without contexts
         (`features` are zeros) it is the composed vector.
         """
-        found = features @ self.matrix
+        found = self.applied(features)
         spelling, contexts = unit_rows(composed), unit_rows(found)
         in_common = np.einsum("ij,ij->i", spelling, contexts)
         facts = mixture_facts(trust, self.expectations(found, n_times), in_common, n_times)
@@ -193,6 +193,11 @@ class ContextMap:
             np.where(seen, self.of_contexts.bend(cosines), trust).astype(np.float32),
             np.where(seen, shares, 0).astype(np.float32),
         )
+
+    def applied(self, features: FloatMatrix) -> FloatMatrix:
+        """Return the vectors that contexts yield."""
+        found: FloatMatrix = features @ self.matrix.astype(np.float32)
+        return found
 
     def expectations(self, vectors: FloatMatrix, n_times: npt.NDArray[Any]) -> Vector:
         """Return the expected cosines of vectors that contexts yield, not yet corrected."""

@@ -52,7 +52,7 @@ CONFIDENCE_LAYOUT: Layout = {
     **{f"confidence.{name}": (("F32",), 1) for name in ["mean", "scale", "center", "spread", "coefficients", "curve"]},
 }
 CONTEXT_LAYOUT: Layout = {
-    "contexts.matrix": (("F32",), 2),
+    "contexts.matrix": (("F16",), 2),
     "contexts.mean": (("F32",), 1),
     "contexts.kept": (("F32",), 1),
     "contexts.counting": (("I64",), 1),
@@ -151,7 +151,7 @@ def contexts_fit(tensors: Tensors, dims: int) -> bool:
     return (
         tensors["contexts.matrix"].shape == (KINDS * dims, dims)
         and tensors["contexts.mean"].shape == (dims,)
-        and all(np.isfinite(tensors[name]).all() for name, (types, _) in CONTEXT_LAYOUT.items() if "F32" in types)
+        and all(np.isfinite(tensors[name]).all() for name in CONTEXT_LAYOUT)
         and are_strings(tensors["contexts.words.bytes"], offsets)
         and kept.size == offsets.size - 1
         and bool(((kept > 0) & (kept <= 1)).all())

@@ -14,7 +14,7 @@ const LONGEST_LINK = 6000; // characters; servers and proxies refuse addresses t
 const [SMALL, READABLE] = [0.44, 0.75]; // smallest scale of a whole drawing; the scale of one that scrolls
 
 const $ = (id) => document.getElementById(id);
-const state = { word: "", subword: "", other: "", map: [], leftOut: 0 }; // no subword: `picked` chooses one
+const state = { word: "", contexts: "", subword: "", other: "", map: [], leftOut: 0 }; // no subword: `picked` chooses one
 let about = null; // the server's description of its model
 let explained = null; // the last response about the word
 let compared = null; // about two words
@@ -77,9 +77,9 @@ async function ask(path, parameters, body) {
 }
 
 // Ask, and show the answer; if there is none although the server responds, `otherwise` hides the last one.
-async function showAnswer(path, [parameters, body], show, otherwise = () => {}) {
+async function showAnswer(path, [parameters, body], show, otherwise = () => {}, asking = ask) {
   try {
-    const answer = await ask(path, parameters, body);
+    const answer = await asking(path, parameters, body);
     report(path);
     show(answer);
   } catch (error) {
@@ -123,25 +123,50 @@ async function showWord() {
     forget("subword");
     explained = null;
     $("results").hidden = true;
+    contextsOf(word);
     $("summary").textContent = "Type a word to see the nearest words, its segmentations, and the subwords that make up its vector.";
     return;
   }
   const slow = setTimeout(() => $("results").classList.add("stale"), 300);
-  await showAnswer("explain", [{ word, n: 10 }], (answer) => {
+  await showAnswer("explain", [{ word, n: 10 }, contextsOf(word)], (answer) => {
     explained = answer;
     showExplained();
     $("results").classList.remove("stale");
   }, () => {
     $("results").hidden = true;
     $("summary").textContent = "";
-  });
+  }, askInContexts);
   clearTimeout(slow);
 }
 
+// The sentences that have the word, as many as the server takes.
+function contextsOf(word) {
+  const all = state.contexts.split("\n").map((line) => line.trim()).filter(Boolean);
+  const plain = (text) => text.normalize("NFC").toLowerCase();
+  let room = about.limits.context_letters;
+  const used = word ? all.filter((line) => plain(line).includes(plain(word)) && (room -= [...line].length) >= 0) : [];
+  const others = used.length === all.length ? "" : ` The others do not have the word${room < 0 ? ", or are too many" : ""}.`;
+  const link = contextsInLink(state) || !all.length ? "" : " They are too long for the link to this page.";
+  $("contexts-note").textContent = !all.length || !word ? "They are mixed with what its spelling tells."
+    : `Used: ${number(used.length)} of ${number(all.length)}.${others}${link}`;
+  return used;
+}
+
+async function askInContexts(path, parameters, contexts) {
+  try {
+    if (contexts.length) return await ask(path, null, { ...parameters, contexts });
+  } catch (error) {
+    if (error instanceof Gone || error.name === "AbortError") throw error;
+    $("contexts-note").textContent = error.message; // and the spelling alone explains the word
+  }
+  return ask(path, parameters);
+}
+
 function showExplained() {
-  const { word, confidence, coverage, entropy, known, segmentations, neighbors } = explained;
+  const { word, confidence, coverage, entropy, known, segmentations, neighbors, context_share: share } = explained;
   const direction = directionOf(word);
   showSummary();
+  showMixture();
   showLattice();
   $("trust").hidden = confidence === null;
   $("confidence").textContent = (confidence ?? 0).toFixed(2);
@@ -149,7 +174,8 @@ function showExplained() {
   $("coverage").textContent = `${Math.round(100 * coverage)}%`;
   $("entropy").textContent = entropy.toFixed(2);
   $("known").textContent = known ? "yes" : "no";
-  $("known-hint").textContent = coverage === 0 ? "and none of its subwords is known"
+  $("known-hint").textContent = share ? "its vector is composed of its subwords and its contexts"
+    : coverage === 0 ? "and none of its subwords is known"
     : known ? "its vector is still composed of subwords" : "its vector is composed of its subwords";
   for (const id of ["segmentations", "weights", "neighbors"]) $(id).dir = direction;
   fill("neighbors", neighbors, (one) => [linkTo(one.word), one.cosine.toFixed(3), one.cosine, why(one.word)],
@@ -162,8 +188,15 @@ function showExplained() {
 }
 
 function showSummary() {
-  const { word, read_as: readAs, confidence, coverage, known, segmentations, weights } = explained;
+  const { word, read_as: readAs, confidence, coverage, known, segmentations, weights, context_share: share } = explained;
   const summary = $("summary");
+  const trust = confidence === null ? "" : `, with confidence ${confidence.toFixed(2)}`;
+  if (coverage === 0 && share) {
+    summary.replaceChildren(
+      "The model knows no subword of ", make("bdi", {}, word), `: its vector comes from its contexts alone${trust}.`,
+    );
+    return;
+  }
   if (coverage === 0) {
     summary.replaceChildren(
       "The model knows no subword of ", make("bdi", {}, word),
@@ -173,12 +206,26 @@ function showSummary() {
   }
   const best = segmentations[0];
   const cut = make("b", {}, make("bdi", {}, best.pieces.join(" / ")));
-  const trust = confidence === null ? "" : `, with confidence ${confidence.toFixed(2)}`;
+  const contexts = share ? ` and of its contexts (${percent(share)})` : "";
   const source = known
     ? "It is a training word."
-    : `It is not a training word; its vector is composed of ${weights.length} subwords${trust}.`;
+    : `It is not a training word; its vector is composed of ${weights.length} subwords${contexts}${trust}.`;
   const reading = readAs === word ? [] : ["Read as ", make("b", {}, make("bdi", {}, readAs)), ". "];
   summary.replaceChildren(...reading, "Most probably ", cut, ` (${percent(best.probability)}). ${source}`);
+}
+
+function showMixture() {
+  const { word, known, context_share: share, context_words: around } = explained;
+  $("mixture").hidden = share === undefined;
+  $("telling-part").hidden = !share;
+  if (share === undefined) return;
+  fill("sources", [["Spelling", 1 - share], ["Contexts", share]], ([label, part]) => [make("span", {}, label), percent(part), part]);
+  $("mixture-note").textContent = known ? "It is a training word, so contexts change nothing."
+    : share ? "Two words side by side and the list of words go by spelling alone."
+    : around.length ? "Its contexts tell nothing beyond its spelling." : "There are no words around it.";
+  const telling = around.filter((one) => one.share > 0).slice(0, SHOWN);
+  $("telling").dir = directionOf(word);
+  fill("telling", telling, (one) => [linkTo(one.word), percent(one.share), one.share / telling[0].share]);
 }
 
 function showLattice() {
@@ -452,8 +499,13 @@ function linkIsLong() {
   return mapOf(state).length > LONGEST_LINK;
 }
 
+function contextsInLink({ contexts }) {
+  return about.contexts && contexts && new URLSearchParams({ contexts }).toString().length <= LONGEST_LINK / 2;
+}
+
 function addressOf(shown) {
-  const parts = ["word", "subword", "other"].filter((name) => shown[name]).map((name) => [name, shown[name]]);
+  const names = ["word", "subword", "other", ...(contextsInLink(shown) ? ["contexts"] : [])];
+  const parts = names.filter((name) => shown[name]).map((name) => [name, shown[name]]);
   const query = [new URLSearchParams(parts).toString(), linkIsLong() ? "" : mapOf(shown)].filter(Boolean).join("&");
   return query ? `?${query}` : location.pathname;
 }
@@ -461,6 +513,7 @@ function addressOf(shown) {
 function readAddress() {
   const parameters = new URLSearchParams(location.search);
   take("word", parameters.get("word") ?? about.examples[0] ?? "");
+  take("contexts", about.contexts ? parameters.get("contexts") ?? "" : "");
   state.subword = parameters.get("subword") ?? "";
   take("other", parameters.get("other") ?? "");
   take("list", (parameters.has("map") ? wordsOf(parameters.get("map")) : about.map_examples).join("\n"));
@@ -508,6 +561,7 @@ const BOXES = {
     read: (value) => { Object.assign(state, { word: value.trim(), subword: "" }); },
     show: [showWord, showComparison, drawMap],
   },
+  contexts: { read: (value) => { state.contexts = value.trim(); }, show: [showWord] },
   other: { read: (value) => { state.other = value.trim(); }, show: [showComparison] },
   list: { read: readList, show: [showAddButton, showMap, showTable] },
 };
@@ -594,6 +648,7 @@ async function start() {
     return;
   }
   $("about").textContent = `${about.name}: ${number(about.words)} words, ${about.dims} dimensions`;
+  $("contexts-part").hidden = !about.contexts;
   const kept = [...typed].map((id) => [id, $(id).value]);
   readAddress();
   for (const [id, value] of kept) take(id, value);
