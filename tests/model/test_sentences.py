@@ -8,6 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import pbos
 from pbos.errors import InputError
@@ -57,8 +59,8 @@ def test_one_word_and_many_by_hand(contextual, contexts, by_hand):
     np.testing.assert_allclose(found, by_hand.vectors, rtol=1e-3, atol=1e-4)
     np.testing.assert_allclose(contextual.confidence(words, contexts=contexts), by_hand.confidence, atol=1e-4)
     for word, vector, confidence in zip(words[:5], *by_hand[:2], strict=False):
-        for given in (contexts[word], {word: contexts[word]}, iter(contexts[word]), tuple(contexts[word])):
-            np.testing.assert_allclose(contextual.embed(word, contexts=given), vector, rtol=1e-3, atol=1e-4)
+        for passed in (contexts[word], {word: contexts[word]}, iter(contexts[word]), tuple(contexts[word])):
+            np.testing.assert_allclose(contextual.embed(word, contexts=passed), vector, rtol=1e-3, atol=1e-4)
         assert contextual.confidence(word, contexts=contexts[word]) == pytest.approx(confidence, abs=1e-4)
         assert contextual.embed(word, contexts=contexts[word][0]).shape == (contextual.dims,)
 
@@ -180,6 +182,18 @@ def test_contexts_of_many_words_take_time_in_proportion(contextual, contexts):
     assert found.shape == (6000, contextual.dims)
 
 
+@given(st.text(), st.text(), st.text(), st.sampled_from([" ", "\n", ", ", "。", ""]))
+def test_any_word_in_any_sentence_has_numbers_or_one_error(contextual, word, before, after, between):
+    try:
+        vector = contextual.embed(word, contexts=f"{before}{between}{word}{between}{after}")
+    except InputError as error:
+        assert re.search("is an empty string|lone surrogate|is not a single word of a text|does not occur", str(error))
+        return
+    assert np.isfinite(vector).all()
+    explained = contextual.explain(word, contexts=f"{before}{between}{word}{between}{after}")
+    assert 0 <= explained.context_share <= 1 and 0 <= explained.confidence <= 1
+
+
 # -- explain -----------------------------------------------------------------------------------------------------------
 
 
@@ -201,8 +215,8 @@ def test_an_explanation_says_what_comes_from_contexts(contextual, contexts, by_h
 
 def test_one_explanation_with_contexts(contextual, contexts, by_hand):
     word = next(iter(contexts))
-    for given in (contexts[word], {word: contexts[word]}, iter(contexts[word])):
-        found = contextual.explain(word, contexts=given, neighbors=4)
+    for passed in (contexts[word], {word: contexts[word]}, iter(contexts[word])):
+        found = contextual.explain(word, contexts=passed, neighbors=4)
         assert found.context_share == pytest.approx(float(by_hand.shares[0]), abs=1e-3)
     units = contextual[contextual.words]
     units /= np.linalg.norm(units, axis=1, keepdims=True)
