@@ -14,9 +14,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import samples
 from hypothesis import HealthCheck, settings
 from places import DATA, FIXTURES, ROOT, skip_or_fail
-from samples import topical_sentences
 
 import pbos
 from pbos.cli import main
@@ -149,16 +149,14 @@ def confident(small_vectors) -> pbos.Model:
 
 @pytest.fixture(scope="session")
 def sentences(small_vectors) -> list[str]:
-    """Sentences with the words of small_vectors."""
-    return topical_sentences(small_vectors.words, small_vectors.vectors, 2000)
+    """A text in which the words of small_vectors stand among words with similar vectors."""
+    return samples.topical_sentences(small_vectors, 20_000)
 
 
 @pytest.fixture(scope="session")
-def contextual(small_vectors, sentences, tmp_path_factory) -> pbos.Model:
+def contextual(small_vectors, sentences) -> pbos.Model:
     """A model that can use contexts; the words of small_vectors from 1,500 on are not training words."""
-    text = tmp_path_factory.mktemp("text") / "text.txt"
-    text.write_text("\n".join(sentences), encoding="utf-8")
-    return pbos.train((small_vectors.words[:1500], small_vectors.vectors[:1500]), text=text)
+    return pbos.train((small_vectors.words[:1500], small_vectors.vectors[:1500]), text=sentences)
 
 
 @pytest.fixture(scope="session")

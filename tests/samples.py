@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 import pbos
-from pbos.words.arrays import FloatMatrix
 
 
 def english_vectors(n_words: int, dims: int) -> pbos.WordVectors:
@@ -25,9 +24,11 @@ def english_counts(n_words: int) -> pbos.WordCounts:
     return pbos.WordCounts.from_ranks(pbos.load().words[:n_words])
 
 
-def topical_sentences(words: list[str], vectors: FloatMatrix, n: int) -> list[str]:
-    """Sentences of twelve words whose vectors are close to each other, so that contexts tell something."""
-    rng = np.random.default_rng(0)
-    units = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-    near = np.argsort(-(rng.normal(size=(n, units.shape[1])) @ units.T), axis=1)[:, :60]
-    return [" ".join(words[at] for at in rng.choice(some, 12)) for some in near]
+def topical_sentences(table: pbos.WordVectors, n: int) -> list[str]:
+    """Sentences of nine words that have vectors near to that of one word, a frequent one more often."""
+    generator = np.random.default_rng(0)
+    units = table.vectors / np.linalg.norm(table.vectors, axis=1, keepdims=True)
+    nearest = np.argsort(-(units @ units.T), axis=1)[:, :30]
+    frequencies = 1 / (np.arange(len(table)) + 20)
+    topics = generator.choice(len(table), n, p=frequencies / frequencies.sum())
+    return [" ".join(table.words[row] for row in generator.permutation(nearest[at])[:9]) for at in topics]

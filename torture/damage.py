@@ -28,7 +28,8 @@ from pbos import ModelError
 from pbos.files.model_folder import NUMPY_TYPES
 from pbos.model import Model
 from pbos.settings import Spelling
-from pbos.words.confidence import CURVE, Confidence
+from pbos.words.confidence import CURVE, Confidence, Regression
+from pbos.words.contexts import CONTEXT_FACTS, KINDS, MIXTURE_FACTS, ContextMap
 from pbos.words.index import SubwordIndex
 from pbos.words.text import pack_strings
 from pbos.words.vectors import SubwordVectors
@@ -43,6 +44,8 @@ def answers(path: Path) -> list[Any]:
     """Load a model; return what it says about some words."""
     model = pbos.load(path)
     found = [model.embed(ASKED).tobytes(), model.segment(ASKED, 3), model.words, model.spelling, model.info]
+    sentence = f"{model.words[0]} xyz" if model.has_contexts else None
+    found.append(b"" if sentence is None else model.embed("xyz", contexts=sentence).tobytes())
     return [*found, model.confidence(ASKED).tobytes() if model.has_confidence else b""]
 
 
@@ -72,7 +75,35 @@ def small_models() -> dict[str, Model]:
         "levels": levels,
         "int8": levels.compress(dtype="int8", keep_targets=False),
         "float16": levels.compress(dtype="float16"),
+        "contexts": with_contexts(levels),
     }
+
+
+def with_contexts(model: Model) -> Model:
+    """Return a model with a confidence and a map from contexts, of random numbers: a table of few words has none."""
+    generator = np.random.default_rng(0)
+
+    def numbers(*shape: int) -> Any:
+        return generator.random(shape).astype(np.float32) + np.float32(0.01)
+
+    def regression(n: int) -> Regression:
+        return Regression(numbers(n), numbers(n), numbers(1 + n + n * (n + 1) // 2), numbers(CURVE))
+
+    dims, frequent = model.dims, ["high", "the"]
+    evidence = numbers(len(model.subword_vectors), 2).astype(np.float16)
+    confidence = Confidence(evidence, numbers(dims), numbers(1), *regression(6).tensors("").values())
+    regressions = regression(CONTEXT_FACTS), regression(MIXTURE_FACTS), regression(MIXTURE_FACTS)
+    kept, counting = np.array([0.5, 0.25], np.float32), np.array([5, 1, 0])
+    contexts = ContextMap(
+        numbers(KINDS * dims, dims).astype(np.float16),
+        numbers(dims),
+        *regressions,
+        pack_strings(frequent),
+        kept,
+        counting,
+    )
+    parts = model.index, model.spelling, model.subword_vectors, pack_strings(model.words)
+    return Model(*parts, info=model.info, confidence=confidence, contexts=contexts)
 
 
 def flips(seconds: float, seed: int, share: float = 1.0) -> dict[str, int]:

@@ -19,7 +19,7 @@ from pbos.segmenter import Segmenter
 from pbos.settings import Missing, Spelling
 from pbos.words.arrays import FloatMatrix, checked_out, cosines, principal_components
 from pbos.words.confidence import Confidence
-from pbos.words.contexts import KINDS, ContextMap, Mixed
+from pbos.words.contexts import KINDS, ContextMap, Mixed, Seen
 from pbos.words.explanation import Explanation
 from pbos.words.index import SubwordIndex
 from pbos.words.lattice import Lattice
@@ -28,7 +28,16 @@ from pbos.words.readonly import owned, read_only
 from pbos.words.search import Neighbors as Neighbors
 from pbos.words.search import SearchedWords, asked_for
 from pbos.words.subwords import Subwords
-from pbos.words.text import MissingWord, PackedStrings, as_words, encode, first_of_equal, one_or_many, pack_strings
+from pbos.words.text import (
+    MissingWord,
+    PackedStrings,
+    as_words,
+    encode,
+    first_of_equal,
+    normalize,
+    one_or_many,
+    pack_strings,
+)
 from pbos.words.vectors import SubwordVectors
 
 Contexts = str | Iterable[str] | Mapping[str, str | Iterable[str]]
@@ -108,22 +117,33 @@ class Model(Segmenter):
             shape = len(many), self.dims
             out = np.empty(shape, np.float32) if out is None else checked_out(out, shape)
             self.subwords.embed(many, self.subword_vectors, out, threads)
-            if contexts is not None:
-                out[:] = self._mixed(words, many, contexts).vectors
         except MissingWord as error:
             raise InputError(f'{error}, or embed them with missing="zeros"') from None
+        if contexts is not None:
+            out[:] = self._mixed(many, self._seen(words, many, contexts), threads).vectors
         if exact:
-            if self._target_vectors is None:
-                raise InputError(
-                    "this model does not have the given vectors, so exact cannot be used; "
-                    "pass them to with_targets (--vectors), or train with keep_targets=True"
-                )
-            for at, word in enumerate(self.subwords.read(many)):
-                if (row := self.subwords.word_rows.get(word)) is not None:
-                    out[at] = self._target_vectors[row]
+            self._put_given_vectors(many, out)
         if blank:  # for one word, an empty selection takes longer than this question
             out[blank] = 0
         return out[0] if one else out
+
+    def _vectors(self, words: list[str], exact: bool = False) -> FloatMatrix:
+        """Return the vectors of words for methods without `missing`, which errors should not advise."""
+        out = np.empty((len(words), self.dims), np.float32)
+        self.subwords.embed(words, self.subword_vectors, out)
+        if exact:
+            self._put_given_vectors(words, out)
+        return out
+
+    def _put_given_vectors(self, words: list[str], out: FloatMatrix) -> None:
+        if self._target_vectors is None:
+            raise InputError(
+                "this model does not have the given vectors, so exact cannot be used; "
+                "pass them to with_targets (--vectors), or train with keep_targets=True"
+            )
+        for at, word in enumerate(self.subwords.read(words)):
+            if (row := self.subwords.word_rows.get(word)) is not None:
+                out[at] = self._target_vectors[row]
 
     @property
     def has_confidence(self) -> bool:
@@ -135,26 +155,35 @@ class Model(Segmenter):
         """Whether the model can use contexts, because it was trained with a text."""
         return self._contexts is not None
 
-    def _mixed(self, words: Any, many: list[str], contexts: Contexts) -> Mixed:
-        """Return the vectors of words, given one or many and as a list, with what contexts tell of some of them."""
+    def _seen(self, words: Any, many: list[str], contexts: Contexts) -> dict[str, Seen]:
+        """Return the words around some words; the words are given one or many, and as a list."""
         if self._contexts is None:
             raise InputError("this model cannot use contexts; train one with a text: train(vectors, text=...)")
-        if isinstance(words, str):
+        if isinstance(words, str) and not isinstance(contexts, Mapping):
             contexts = {words: contexts}
-        elif not isinstance(contexts, Mapping):
+        if not isinstance(contexts, Mapping):
             raise InputError("contexts of many words must be a mapping from words to sentences")
-        elif unknown := [word for word in contexts if word not in many]:
+        known = set(many)
+        if unknown := [word for word in contexts if word not in known]:
             raise InputError(f"there are contexts of {unknown[0]!r}, which is not one of the words")
-        seen = {word: self._contexts.seen(word, sentences) for word, sentences in contexts.items()}
+        return {word: self._contexts.seen(word, sentences) for word, sentences in contexts.items()}
+
+    def _mixed(self, words: list[str], seen: dict[str, Seen], threads: int | None = None) -> Mixed:
+        """Return the vectors of words with what the words around some of them tell."""
+        assert self._contexts is not None
         around = list(dict.fromkeys(word for one in seen.values() for word in one.words))
-        vectors = dict(zip(around, self.embed(around), strict=True))
-        features, n_times = np.zeros((len(many), KINDS * self.dims), np.float32), np.ones(len(many))
-        trust = self.confidence(many)
-        for at, word in enumerate(many):
-            if word in seen and seen[word].words and trust[at] < 1:
-                features[at] = seen[word].features(np.array([vectors[other] for other in seen[word].words]))
-                n_times[at] = seen[word].n_times
-        return self._contexts.mix(self.embed(many), trust, features, n_times)
+        rows, vectors = {word: row for row, word in enumerate(around)}, self.embed(around, threads=threads)
+        features, n_times = np.zeros((len(words), KINDS * self.dims), np.float32), np.ones(len(words))
+        for at, (word, is_known) in enumerate(zip(words, self._are_known(words), strict=True)):
+            if (found := seen.get(word)) and not is_known:
+                features[at] = found.features(vectors[[rows[other] for other in found.words]])
+                n_times[at] = found.n_times
+        composed, trust = self.embed(words, threads=threads), self.confidence(words, threads=threads)
+        return self._contexts.mix(composed, trust, features, n_times)
+
+    def _are_known(self, words: list[str]) -> list[bool]:
+        """Return which words are training words, and not only read as one."""
+        return [word in self.subwords.word_rows for word in normalize(words, self.spelling.normalization)]
 
     @overload
     def confidence(
@@ -199,10 +228,10 @@ class Model(Segmenter):
         try:
             many, one, blank = one_or_many(words, missing)
             found = self.subwords.confidence(many, self.subword_vectors, self._confidence, threads)
-            if contexts is not None:
-                found = self._mixed(words, many, contexts).confidence
         except MissingWord as error:
             raise InputError(f'{error}, or use missing="zeros"') from None
+        if contexts is not None:
+            found = self._mixed(many, self._seen(words, many, contexts), threads).confidence
         found[blank] = 0
         return float(found[0]) if one else found
 
@@ -218,7 +247,7 @@ class Model(Segmenter):
         >>> print(load().similarity("king", ["queen", "banana"]).round(2))
         [0.56 0.21]
         """
-        left, right = (self.embed(one_or_many(words)[0]) for words in (first, second))
+        left, right = (self._vectors(one_or_many(words)[0]) for words in (first, second))
         if isinstance(first, str) and isinstance(second, str):
             return float(cosines(left, right)[0])
         if len(left) != len(right) and not isinstance(first, str) and not isinstance(second, str):
@@ -271,7 +300,7 @@ class Model(Segmenter):
         'queen'
         """
         n = whole_number("n", n, 0)
-        embed = partial(self.embed, exact=exact)
+        embed = partial(self._vectors, exact=exact)
         queries, asked, is_one = asked_for(words, positive, negative, self.dims, embed)
         if among is None:
             searched = self._given_vectors if exact else self._composed_vectors
@@ -285,11 +314,11 @@ class Model(Segmenter):
 
     @cached_property
     def _composed_vectors(self) -> SearchedWords:
-        return SearchedWords(self.words, self.words, self.dims, self.embed)
+        return SearchedWords(self.words, self.words, self.dims, self._vectors)
 
     @cached_property
     def _given_vectors(self) -> SearchedWords:
-        return SearchedWords(self.words, self.words, self.dims, partial(self.embed, exact=True))
+        return SearchedWords(self.words, self.words, self.dims, partial(self._vectors, exact=True))
 
     @overload
     def explain(
@@ -311,24 +340,21 @@ class Model(Segmenter):
             neighbors: The number of nearest training words; computed when asked for.
         """
         n, neighbors = whole_number("n", n, 1), whole_number("neighbors", neighbors, 0)
-        if contexts is not None and not isinstance(words, str):
-            many = as_words(words)
-            self._mixed(many, many, contexts)  # finds what is wrong with them
+        words = words if isinstance(words, str) else as_words(words)
+        seen = {} if contexts is None else self._seen(words, [words] if isinstance(words, str) else words, contexts)
 
         def explain_one(word: str) -> Explanation:
             lattice, find = Lattice(self.subwords, word), partial(self.neighbors, word, neighbors)
-            known = lattice.word in self.subwords.word_rows
-            own = contexts.get(word) if isinstance(contexts, Mapping) else contexts
-            if own is None:
+            known, around = lattice.word in self.subwords.word_rows, seen.get(word)
+            if around is None:
                 confidence = self.confidence(word) if self.has_confidence else None
                 return Explanation(word, lattice, n, known=known, confidence=confidence, find_neighbors=find)
-            mixed = self._mixed(word, [word], own)
             assert self._contexts is not None
-            seen = self._contexts.seen(word, own)
-            telling = self._contexts.telling(seen, self.embed(seen.words)) if seen.words else []
+            mixed = self._mixed([word], seen)
 
             def find_mixed() -> Neighbors:
-                return [one for one in self.neighbors(mixed.vectors[0], neighbors + 1) if one[0] != word][:neighbors]
+                found = self.neighbors(mixed.vectors[0], neighbors + 1)
+                return [one for one in found if one[0] != lattice.word][:neighbors]
 
             return Explanation(
                 word,
@@ -338,7 +364,7 @@ class Model(Segmenter):
                 confidence=float(mixed.confidence[0]),
                 find_neighbors=find_mixed,
                 context_share=float(mixed.shares[0]),
-                context_words=telling,
+                context_words=self._contexts.telling(around, self.embed(around.words)),
             )
 
         return self._each(words, explain_one)

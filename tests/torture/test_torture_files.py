@@ -30,9 +30,9 @@ def test_flipped_bits_and_truncations():
 
 
 def test_headers_with_extreme_numbers():
-    counts = damage.headers(seconds=0, seed=2, cases=400)
-    assert counts["headers"] == counts["errors"] + counts["loaded"] == 400
-    assert counts["loaded"] >= 5
+    counts = damage.headers(seconds=0, seed=2, cases=1000)
+    assert counts["headers"] == counts["errors"] + counts["loaded"] == 1000
+    assert counts["loaded"] >= 5  # of about 15: nearly all such headers are errors
 
 
 @pytest.mark.skipif(np.__version__ < "2", reason="plain Python needs the integers of NumPy 2")

@@ -59,6 +59,15 @@ def test_the_model_is_the_same_on_a_cluster(client, vectors, options, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["here", "there"]
 
 
+def test_the_map_from_contexts_is_the_same_on_a_cluster(client, small_vectors, tmp_path):
+    text = samples.topical_sentences(small_vectors, 5000)
+    table = pbos.WordVectors(small_vectors.words[:1500], small_vectors.vectors[:1500])
+    pbos.train(table, text=text, output=tmp_path / "there", scheduler=client)
+    pbos.train(table, text=text, output=tmp_path / "here")
+    assert_same(tmp_path / "there", tmp_path / "here")
+    assert pbos.load(tmp_path / "there").has_contexts
+
+
 class Killing(Workers):
     """A pool that kills a worker in each stage: the first to run the first item of it."""
 

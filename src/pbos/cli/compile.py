@@ -59,8 +59,10 @@ def use_everything(folder: Path) -> None:
     file, text = folder / "vectors.vec", folder / "text.txt"
     WordVectors(words, vectors).write(file)
     text.write_text((" ".join(words) + "\n") * 5, encoding="utf-8")
-    model = train(file, progress=False)
+    model = train(file, text=text, progress=False)
     model.save(folder / "model")
+    for each in (model, load(folder / "model")):
+        each.embed("highest", contexts="higher than the highest")
     foreign = train((list(OTHER_LETTERS), english.embed(list(OTHER_LETTERS))[:, :8] + 1), progress=False)
     models = [each.compress(dtype=dtype) for each in (model, load(folder / "model"), foreign) for dtype in DTYPES]
     for each in (english, *models):

@@ -301,7 +301,8 @@ def complete(
     table.write(output, format=format)
     note(f"wrote {output}: {len(given):,} given words and {len(table) - len(given):,} new ones x {table.dims}")
     if lost := [word for word in dict.fromkeys(listed or ()) if word not in table]:
-        why = "no known subword" + ("" if min_confidence is None else f", or confidence below {min_confidence:g}")
+        why = "no known subword" + ("" if text is None else " and no context")
+        why += "" if min_confidence is None else f", or confidence below {min_confidence:g}"
         shown = ", ".join(lost[:MAX_SHOWN]) + (", ..." if len(lost) > MAX_SHOWN else "")
         note(f"left out {len(lost):,} of {len(set(listed or ())):,} words ({why}): {shown}")
 

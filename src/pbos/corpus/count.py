@@ -6,7 +6,7 @@ import itertools
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -111,7 +111,7 @@ def counted(
     kept: str | PathLike[str] | None = None,
     add: bool = False,
     resume: bool = False,
-    memory: int = DEFAULT_MEMORY,
+    memory: int | None = None,
     threads: int | None = None,
     scheduler: Any = None,
     progress: bool | None = None,
@@ -126,13 +126,23 @@ def counted(
     check_kept("cooccurrences=FOLDER", kept, add=add, resume=resume, scheduler=remote)
     source = source_of(text, column, pretokenized)
     counting = Counting(source.cut, bool(lowercase), window, seed=seed)
-    with folder_for(kept, counting, add, resume) as folder, pool_of(scheduler, threads, memory) as pool:
+    pool_used = pool_of(scheduler, threads, memory or DEFAULT_MEMORY)
+    with folder_for(kept, counting, add, resume) as folder, pool_used as pool:
         yield count_text(source, counting, folder, pool, add=add, temporary=kept is None, progress=progress)
 
 
-def contexts_of(text: Any, form: str, **how: Any) -> AbstractContextManager[Cooccurrences | None]:
+@contextmanager
+def contexts_of(text: Any, form: str, **how: Any) -> Iterator[Cooccurrences | None]:
     """Yield the co-occurrences of a text, in lower case if a table's words are normalized so; None without a text."""
-    return nullcontext() if text is None else counted(text, lowercase=form == "lower", **how)
+    if text is None:
+        yield None
+        return
+    with counted(text, lowercase=form in ("lower", "casefold"), **how) as found:
+        if not found.data.size:
+            raise InputError(
+                "the text has no contexts: its words stand alone in their lines, or only words were counted"
+            )
+        yield found
 
 
 @contextmanager

@@ -100,8 +100,9 @@ class WordCounts:
     @classmethod
     def read(cls, path: PathLike) -> WordCounts:
         """Read a text file of words and counts: comma-, tab- or space-separated, or JSON lines; possibly compressed."""
+        words, counts = read_counts(path)
         try:
-            return cls(*read_counts(path))
+            return cls(words, counts)
         except InputError as error:
             raise FormatError(f"{path}: {error}") from None
 

@@ -81,17 +81,18 @@ def complete(
         raise InputError("this model cannot use contexts; train one with a text, or leave out the model")
     given = read_vectors(vectors, None, progress)
     spelling: Spelling = resolved(recipe or Preset(), given.words) if model is None else model.spelling
+    if model is not None:
+        warn_if_unrelated(model, given)
+        table = model.with_targets(given)
     with contexts_of(text, spelling.normalization, column=column, threads=threads, progress=progress) as pairs:
         if model is None:
             training["text"] = pairs
             model = train(given, counts, threads=threads, progress=progress, **training)
-        else:
-            warn_if_unrelated(model, given)
+            table = model.with_targets(given)
         if listed is None:
             assert pairs is not None
             order = np.argsort(-pairs.counts, kind="stable")
             listed = pairs.words_at(order[pairs.counts[order] >= min_count])
-        table = model.with_targets(given)
         new = [word for word in dict.fromkeys(listed) if word not in given]
         rows, trust = table.embed(new, exact=True, threads=threads), None
         composed = np.flatnonzero([word not in table for word in new])

@@ -44,8 +44,6 @@ class TextContexts:
     """
 
     def __init__(self, counted: Cooccurrences, model: Model, threads: int | None = None) -> None:
-        if not counted.data.size:
-            raise InputError("no two words of the text are next to each other, so it has no contexts")
         self.counted, self.threads = counted, threads
         known = model.subwords.word_rows
         self.rows = np.array([known.get(word, -1) for word in model.subwords.read(counted.words)], np.int64)
@@ -55,10 +53,11 @@ class TextContexts:
         self._numbers[contexts] = np.arange(contexts.size)
 
     def features(self, places: Places, left: int | None = None) -> FloatMatrix:
-        """Return the mean vectors of near, next and previous words of some words, in ascending order: (n, 3 * dims).
+        """Return the mean vectors of near, next and previous words of some words: (n, 3 * dims).
 
         With `left`, only about so many occurrences of each word count, drawn at random.
         """
+        places, back = np.unique(places, return_inverse=True)
         dims = self._vectors.shape[1]
         out = np.zeros((places.size, KINDS, dims), np.float32)
 
@@ -92,7 +91,18 @@ class TextContexts:
                 out[some, kind] = found
 
         in_threads(write, row_ranges(self.counted.indptr), self.threads)
-        return out.reshape(places.size, KINDS * dims)
+        return out.reshape(places.size, KINDS * dims)[back]
+
+
+def check_words(counted: Cooccurrences, words: list[str], form: str) -> None:
+    """Raise InputError, before a model is trained, if a text has too few of its words to fit the map to."""
+    frequent = normalize(counted.words_at(np.flatnonzero(counted.counts >= LEAST_COUNT)), form)
+    n_words = len(set(words).intersection(frequent))
+    if n_words < LEAST_WORDS:
+        raise InputError(
+            f"only {n_words} words of the table occur {LEAST_COUNT} times in the text, and contexts need "
+            f"{LEAST_WORDS} of them; use more text, or text in the language of the table"
+        )
 
 
 def with_contexts(model: Model, text: TextContexts, targets: Any, held: HeldOut | None, seed: int) -> Model:
@@ -112,11 +122,6 @@ def fit_map(text: TextContexts, targets: Any, held: HeldOut, seed: int) -> Conte
     counted, rng = text.counted, np.random.default_rng(seed)
     counts, counting = counted.counts, counted.counting
     places = np.flatnonzero((text.rows >= 0) & ~np.isin(text.rows, held.rows) & (counts >= LEAST_COUNT))
-    if places.size < LEAST_WORDS:
-        raise InputError(
-            f"only {places.size} words of the table occur {LEAST_COUNT} times in the text, and contexts need "
-            f"{LEAST_WORDS} of them; use more text, or text in the language of the table"
-        )
     places = np.sort(rng.choice(places, min(places.size, MOST_WORDS), replace=False))
     features, given = text.features(places), np.asarray(targets[text.rows[places]], np.float32)
     shares, half = counts[places] / (counts[places] + NOISY_COUNT), rng.random(places.size) < 0.5
@@ -132,6 +137,7 @@ def fit_map(text: TextContexts, targets: Any, held: HeldOut, seed: int) -> Conte
     stays = counting.thin * max(int(counts.sum()), LEAST_TOKENS) / np.maximum(counts, 1)
     stays = np.sqrt(stays) + stays
     frequent = np.flatnonzero(stays < 1)
+    cut = "spaces" if counting.cut == "tokens" else counting.cut  # as sentences are strings
     return ContextMap(
         fit_matrix(features, given, shares).astype(np.float16),
         mean,
@@ -140,7 +146,7 @@ def fit_map(text: TextContexts, targets: Any, held: HeldOut, seed: int) -> Conte
         Regression.none(MIXTURE_FACTS),
         pack_strings(counted.words_at(frequent)),
         stays[frequent].astype(np.float32),
-        np.array([counting.window, counting.lowercase, CUTS.index(counting.cut)], np.int64),
+        np.array([counting.window, counting.lowercase, CUTS.index(cut)], np.int64),
     )
 
 
@@ -197,6 +203,7 @@ def mixed_words(model: Model, counted: Cooccurrences, words: list[str], threads:
     form = "lower" if counted.counting.lowercase else "NFC"
     known = {word: place for place, word in enumerate(counted.words)}
     places = np.array([known.get(word, -1) for word in normalize(words, form)], np.int64)
+    places[model._are_known(words)] = -1
     composed, trust = model.embed(words, threads=threads), model.confidence(words, threads=threads)
     text = TextContexts(counted, model, threads)
     seen = np.flatnonzero(places >= 0)

@@ -31,7 +31,7 @@ from pbos.model import Model
 from pbos.settings import DTYPES, Preset, Settings, check_choice
 from pbos.tables.counts import WordCounts
 from pbos.tables.word_vectors import WordVectors
-from pbos.training.contexts import TextContexts, with_contexts
+from pbos.training.contexts import TextContexts, check_words, with_contexts
 from pbos.training.counting import make_index
 from pbos.training.fit import fit, most_important, with_lengths
 from pbos.training.plan import Plan
@@ -147,10 +147,12 @@ def train(
         return {**job, "examples": examples.hexdigest()}
 
     with (
-        contexts_of(text, recipe.normalization, threads=threads, progress=progress) as pairs,
+        contexts_of(text, recipe.normalization, memory=most, threads=threads, progress=progress) as pairs,
         pool_of(scheduler, threads, plan and plan.for_slices) as pool,
         workspace(folder, describe) as work,
     ):
+        if pairs is not None:
+            check_words(pairs, training_words, recipe.normalization)
         run = Run(recipe, seed, threads, used_device, progress, pool, work)
         codes, n_times = work.keep_all("codes", encode(training_words, recipe)), table.of_words(training_words)
         targets = gather(given.vectors, rows[kept], work, "targets", by_column=True)

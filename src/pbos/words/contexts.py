@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from pbos.errors import InputError, one_line
+from pbos.errors import InputError
 from pbos.words.arrays import FloatMatrix, row_lengths, unit_rows
 from pbos.words.confidence import Regression
-from pbos.words.text import PackedStrings, unpack_strings
+from pbos.words.text import PackedStrings, as_words, normalize, unpack_strings
 from pbos.words.tokens import CUTS, words_of
 
 KINDS = 3  # of contexts: words near a word, the next word and the one before, as in `pbos.corpus.cooccurrences`
@@ -80,6 +80,9 @@ class ContextMap:
     kept: Vector
     counting: npt.NDArray[np.int64]
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ContextMap, tuple(getattr(self, one.name) for one in fields(self))
+
     @classmethod
     def of_tensors(cls, tensors: dict[str, npt.NDArray[Any]]) -> ContextMap | None:
         """Undo `tensors`; return None if the tensors of a model have no such map."""
@@ -118,24 +121,25 @@ class ContextMap:
         In a text, frequent words are left out by chance before near words are counted. Here, a word counts by the
         chance that it stays, and the distance of a word is one more than the sum of these for the words between.
         """
-        sentences = [sentences] if isinstance(sentences, str) else list(sentences)
+        try:
+            sentences = as_words([sentences] if isinstance(sentences, str) else sentences, what="sentence")
+        except InputError as error:
+            raise InputError(f"contexts of {word!r}: {error}") from None
         if not sentences:
             raise InputError(f"there are no contexts of {word!r}; pass at least one sentence, or leave contexts out")
-        own = self._words_of(word).words
-        if len(own) != 1:
+        own = normalize([word], self._form)[0]
+        if self._words_of(word).words != [own]:
             raise InputError(f"{word!r} is not a single word of a text, so it cannot have contexts")
         weights, n_times = dict[str, Vector](), 0
         for sentence in sentences:
-            if not isinstance(sentence, str):
-                raise InputError(f"contexts of {word!r} must be sentences (str), got {type(sentence).__name__}")
             words, ids, line_ends = self._words_of(sentence)
-            if own[0] not in words:
-                raise InputError(f"{word!r} does not occur in its context {one_line(sentence)!r}")
+            if own not in words:
+                raise InputError(f"{word!r} does not occur in its context {sentence!r}; leave such sentences out")
             for line in np.split(ids, line_ends[:-1]):
                 text = [words[at] for at in line.tolist()]
-                for at in (at for at, other in enumerate(text) if other == own[0]):
-                    self._add(weights, (text[one] for one in range(at + 1, len(text))), NEXT)
-                    self._add(weights, (text[one] for one in range(at - 1, -1, -1)), BEFORE)
+                for at in np.flatnonzero(line == words.index(own)).tolist():
+                    self._add(weights, map(text.__getitem__, range(at + 1, len(text))), NEXT)
+                    self._add(weights, map(text.__getitem__, range(at - 1, -1, -1)), BEFORE)
                     n_times += 1
         return Seen(list(weights), np.array(list(weights.values()), np.float32).reshape(-1, KINDS), n_times)
 
@@ -151,9 +155,12 @@ class ContextMap:
             row[kind] += at == 0
             distance += stays
 
+    @property
+    def _form(self) -> str:
+        return "lower" if self.counting[1] else "NFC"
+
     def _words_of(self, text: str) -> Any:
-        _, lowercase, cut = self.counting.tolist()
-        return words_of(text, CUTS[cut], bool(lowercase))
+        return words_of(text, CUTS[self.counting[2]], self._form == "lower")
 
     def telling(self, seen: Seen, vectors: FloatMatrix) -> list[tuple[str, float]]:
         """Return how much each word around adds to the vector that contexts yield, most first; they sum to 1."""
@@ -174,9 +181,9 @@ class ContextMap:
         spelling, contexts = unit_rows(composed), unit_rows(found)
         in_common = np.einsum("ij,ij->i", spelling, contexts)
         facts = mixture_facts(trust, self.expectations(found, n_times), in_common, n_times)
-        one, other, cosines = best_mixture(*self.corrected(facts), in_common)
-        one = np.where(composed.any(axis=1), one, np.float32(0))
+        of_spelling, of_contexts = self.corrected(facts)
         lengths = row_lengths(composed)
+        one, other, cosines = best_mixture(np.where(lengths > 0, of_spelling, 0), of_contexts, in_common)
         lengths = np.where(lengths > 0, lengths, row_lengths(found))[:, None]
         seen: npt.NDArray[np.bool_] = np.any(contexts, axis=1)
         vectors = unit_rows(one[:, None] * spelling + other[:, None] * contexts) * lengths

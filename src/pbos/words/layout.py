@@ -31,6 +31,7 @@ from pbos.settings import Spelling
 from pbos.words.confidence import CURVE, Regression
 from pbos.words.contexts import CONTEXT_FACTS, KINDS, MIXTURE_FACTS, REGRESSIONS
 from pbos.words.index import SubwordIndex
+from pbos.words.text import unpack_strings
 from pbos.words.tokens import CUTS
 
 INDEX_LAYOUT: Layout = {
@@ -150,13 +151,22 @@ def contexts_fit(tensors: Tensors, dims: int) -> bool:
     return (
         tensors["contexts.matrix"].shape == (KINDS * dims, dims)
         and tensors["contexts.mean"].shape == (dims,)
-        and offsets_fit(offsets, tensors["contexts.words.bytes"])
+        and all(np.isfinite(tensors[name]).all() for name in CONTEXT_LAYOUT)
+        and are_strings(tensors["contexts.words.bytes"], offsets)
         and kept.size == offsets.size - 1
         and bool(((kept > 0) & (kept <= 1)).all())
         and counting.size == 3
         and counting[0] > 0
         and counting[2] in range(len(CUTS))
     )
+
+
+def are_strings(packed: npt.NDArray[np.uint8], offsets: npt.NDArray[Any]) -> bool:
+    """Return whether packed strings can be read."""
+    try:
+        return offsets_fit(offsets, packed) and unpack_strings(packed, offsets) is not None
+    except UnicodeDecodeError:
+        return False
 
 
 def offsets_fit(offsets: npt.NDArray[Any], packed: npt.NDArray[np.uint8]) -> bool:
