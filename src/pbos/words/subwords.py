@@ -85,7 +85,7 @@ class Subwords:
         self._weighing = spelling.unseen_char_prob, kind, spelling.start_weight, spelling.end_weight
 
     def __reduce__(self) -> tuple[Any, ...]:  # without the unpacked index
-        return received, (self.index, self.spelling, self._lengths, self._packed_words)
+        return unpickle_subwords, (self.index, self.spelling, self._lengths, self._packed_words)
 
     @cached_property
     def _nodes(self) -> Nodes:
@@ -330,7 +330,7 @@ class Subwords:
 _last_received: dict[tuple[Any, ...], Subwords] = {}
 
 
-def received(*parts: Any) -> Subwords:
+def unpickle_subwords(*parts: Any) -> Subwords:
     """Return unpickled subwords; the last ones, with their index unpacked, if they come from the same files."""
     paths: list[Any] = [getattr(array, "path", None) for array in parts[0].arrays]
     if None in paths:
@@ -340,6 +340,9 @@ def received(*parts: Any) -> Subwords:
     _last_received.clear()
     _last_received[key] = found
     return found
+
+
+received = unpickle_subwords  # its name in pickles of version 0.1
 
 
 def map_chunks(
