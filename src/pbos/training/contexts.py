@@ -162,7 +162,8 @@ def fit_matrix(features: FloatMatrix, given: FloatMatrix, shares: npt.NDArray[An
     """Return the matrix that turns features into given vectors; words count by their shares."""
     weighted = (features * shares[:, None]).astype(np.float32)
     normal = (weighted.T @ features).astype(np.float64)
-    normal += LAM * np.trace(normal) / len(normal) * np.eye(len(normal))
+    penalty = max(LAM * np.trace(normal) / len(normal), 1e-30)  # above 0, even if all vectors are zeros
+    normal += penalty * np.eye(len(normal))
     return np.linalg.solve(normal, (weighted.T @ given).astype(np.float64)).astype(np.float32)
 
 
