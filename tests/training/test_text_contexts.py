@@ -6,7 +6,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from threadpoolctl import threadpool_limits
 
 import pbos
 from pbos.corpus import cooccurrences
@@ -497,14 +496,6 @@ def test_texts_of_all_kinds(given, new, lines, model, tmp_path):
     for text in (iter(lines), tmp_path / "text.txt", [tmp_path / "text.txt"], str(tmp_path / "text.counting")):
         found = pbos.complete(given, iter(new), text=text, model=model, threads=2)
         assert (found.words, found.vectors.tobytes()) == (expected.words, expected.vectors.tobytes())
-
-
-def test_completed_vectors_do_not_depend_on_the_number_of_cores(given, new, counted, model):
-    found = []
-    for cores in (1, 2, 5):
-        with threadpool_limits(limits=cores, user_api="blas"):
-            found.append(pbos.complete(given, new, text=counted, model=model).vectors.tobytes())
-    assert len(set(found)) == 1
 
 
 def test_a_column_of_a_table_as_text(given, new, lines, model, tmp_path):
