@@ -119,7 +119,7 @@ class Model(Segmenter):
             self.subwords.embed(many, self.subword_vectors, out, threads)
         except MissingWord as error:
             raise InputError(f'{error}, or embed them with missing="zeros"') from None
-        if contexts is not None:
+        if contexts is not None and not (one and blank):
             out[:] = self._mixed(many, self._seen(words, many, contexts), threads).vectors
         if exact:
             self._put_given_vectors(many, out)
@@ -230,7 +230,7 @@ class Model(Segmenter):
             found = self.subwords.confidence(many, self.subword_vectors, self._confidence, threads)
         except MissingWord as error:
             raise InputError(f'{error}, or use missing="zeros"') from None
-        if contexts is not None:
+        if contexts is not None and not (one and blank):
             found = self._mixed(many, self._seen(words, many, contexts), threads).confidence
         found[blank] = 0
         return float(found[0]) if one else found

@@ -108,6 +108,9 @@ def test_other_arguments_of_embed(contextual, contexts):
     np.testing.assert_allclose(with_none[1:4], expected, rtol=1e-4, atol=1e-5)
     assert not with_none[[0, 4]].any()
     assert contextual.confidence([None, *words, ""], contexts=given, missing="zeros")[[0, 4]].tolist() == [0, 0]
+    for nothing in (None, "", float("nan")):
+        assert not contextual.embed(nothing, contexts="a b", missing="zeros").any()
+        assert contextual.confidence(nothing, contexts="a b", missing="zeros") == 0
     exact = contextual.embed([*words, known], contexts={**given, known: known}, exact=True)
     np.testing.assert_allclose(exact[:3], expected, rtol=1e-4, atol=1e-5)
     assert np.array_equal(exact[3], contextual.embed(known, exact=True))

@@ -199,7 +199,7 @@ def test_contexts_that_are_refused(contextual, confident):
         assert refused({"contexts": "penusken"}).startswith("contexts in the body: input should be a valid list")
         assert refused({"contexts": ["penusken", None]}).startswith("contexts.1 in the body: input should be")
         assert refused({"contexts": []}).startswith("there are no contexts of 'penusken'; pass at least one sentence")
-        assert refused({"contexts": ["ön penusken", "ön"]}) == "'penusken' does not occur in its context 'ön'"
+        assert refused({"contexts": ["ön penusken", "ön"]}).startswith("'penusken' does not occur in its context 'ön'")
         assert refused({"word": "a b", "contexts": ["a b"]}).startswith("'a b' is not a single word")
         assert refused({"contexts": ["penusken"] * 4}, 413).startswith("contexts in the body: ")
         assert "31 characters, at most 30" in refused({"contexts": ["penusken ön penusken", "penusken ön"]}, 413)

@@ -380,6 +380,17 @@ def test_other_settings_of_training(given, counted, lines, new):
         assert 0 < confidence.min() < confidence.max() <= 1
 
 
+@pytest.mark.parametrize("scales", [0, 1e-30, 1e13, 10.0 ** np.arange(-18, 14)])
+def test_vectors_of_any_size(given, counted, new, scales, tmp_path):
+    """The map is kept in float16, and what it yields is finite."""
+    table = pbos.WordVectors(given.words, (given.vectors * scales).astype(np.float32))
+    pbos.train(table, text=counted).save(tmp_path / "m")
+    model = pbos.load(tmp_path / "m")
+    found = training.mixed_words(model, counted, new, None)
+    assert all(np.isfinite(part).all() for part in found)
+    assert found.vectors.any() == np.any(scales)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from pbos.corpus.cooccurrences import LEAST_TOKENS, Cooccurrences, row_ranges
 from pbos.errors import InputError
-from pbos.jobs.threads import blocks, in_threads
+from pbos.jobs.threads import blocks, in_threads, one_blas_thread
 from pbos.kernels.vectors import compose
 from pbos.model import Model
 from pbos.training.system import HeldOut
@@ -162,7 +162,8 @@ def fit_matrix(features: FloatMatrix, given: FloatMatrix, shares: npt.NDArray[An
     """Return the matrix that turns features into given vectors; words count by their shares."""
     weighted = (features * shares[:, None]).astype(np.float32)
     normal = (weighted.T @ features).astype(np.float64)
-    normal += LAM * np.trace(normal) / len(normal) * np.eye(len(normal))
+    penalty = max(LAM * np.trace(normal) / len(normal), 1e-30)  # above 0, even if all vectors are zeros
+    normal += penalty * np.eye(len(normal))
     return np.linalg.solve(normal, (weighted.T @ given).astype(np.float64)).astype(np.float32)
 
 
@@ -212,7 +213,8 @@ def mixed_words(model: Model, counted: Cooccurrences, words: list[str], threads:
     for block in blocks(seen.size, MOST_WORDS):
         some = seen[block]
         features, n_times = text.features(places[some]), counted.counts[places[some]]
-        mixed = model._contexts.mix(composed[some], trust[some], features, n_times)
+        with one_blas_thread():  # with more, sums would be rounded in another way
+            mixed = model._contexts.mix(composed[some], trust[some], features, n_times)
         for whole, part in zip(found, mixed, strict=True):
             whole[some] = part
     return found
