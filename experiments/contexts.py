@@ -311,7 +311,7 @@ def rare(folder: Path) -> Iterator[str]:
                     mixed = (1 - share) * given + share * unit_rows(vectors)
                     near[kind, share] = near_pairs(table, asked, dict(zip(words, mixed, strict=True)))
             yield f"{head}.\n"
-            yield from table_lines(["chosen on one half", "given", "mixed", "gain"], halves(near, human))
+            yield from table_lines(["chosen on the other half", "before", "after", "gain"], halves(near, human))
             yield ""
 
 
@@ -322,13 +322,17 @@ def near_pairs(table: WordVectors, pairs: list[Pair], other: dict[str, Any]) -> 
 
 
 def halves(near: dict[tuple[str, float], npt.NDArray[np.float32]], human: Any) -> Iterator[list[str]]:
-    """Yield for each half what the other half chooses, and its scores."""
+    """Yield for each half and source the share that is best on the other half, and its scores; then those of both."""
     drawn = np.random.default_rng(0).permutation(len(human))
     first, second = drawn[: len(drawn) // 2], drawn[len(drawn) // 2 :]
-    (given, *_) = near
     for chosen_on, half in ((first, second), (second, first)):
-        best = max(near, key=lambda one: spearman(near[one][chosen_on], human[chosen_on]))
-        yield [f"{best[0]}, {best[1]:.0%}", *rho_cells(near[given][half], near[best][half], human[half])]
+        best = {}
+        for kind in (SPELLING, CONTEXTS, BOTH):
+            shares = (share for one, share in near if one == kind)
+            share = max(shares, key=lambda one: spearman(near[kind, one][chosen_on], human[chosen_on]))
+            best[kind] = near[kind, share][half]
+            yield [f"given and {share:.0%} {kind}", *rho_cells(near["given", 0.0][half], best[kind], human[half])]
+        yield ["both, in place of spelling", *rho_cells(best[SPELLING], best[BOTH], human[half])]
 
 
 def rho_cells(before: Any, after: Any, human: Any) -> list[str]:
