@@ -160,7 +160,7 @@ def from_sentences(model: Model, words: list[str], sentences: dict[str, list[str
     some = words[:20]  # so that what is measured is what people get
     theirs = model.embed(some, contexts={word: sentences[word] for word in some})
     assert np.allclose(theirs, mixed.vectors[:20], atol=1e-3), np.abs(theirs - mixed.vectors[:20]).max()
-    return Found({SPELLING: spelling, CONTEXTS: features @ contexts.matrix, BOTH: mixed.vectors}, mixed)
+    return Found({SPELLING: spelling, CONTEXTS: contexts.applied(features), BOTH: mixed.vectors}, mixed)
 
 
 def from_text(model: Model, pairs: Cooccurrences, words: list[str]) -> Found:
@@ -171,7 +171,7 @@ def from_text(model: Model, pairs: Cooccurrences, words: list[str]) -> Found:
     order = np.argsort(places, kind="stable")
     order = order[places[order] >= 0]
     contexts = np.zeros((len(words), model.dims), np.float32)
-    contexts[order] = TextContexts(pairs, model).features(places[order]) @ model._contexts.matrix
+    contexts[order] = model._contexts.applied(TextContexts(pairs, model).features(places[order]))
     mixed = mixed_words(model, pairs, words, None)
     return Found({SPELLING: model.embed(words), CONTEXTS: contexts, BOTH: mixed.vectors}, mixed)
 
