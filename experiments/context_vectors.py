@@ -25,6 +25,7 @@ from pbos.words.contexts import Mixed
 from pbos.words.tokens import words_of
 
 FOLDER = Path(__file__).parent / ".cache" / "contexts"
+SIZE = 200_000  # words of GloVe
 SPELLING, CONTEXTS, BOTH = "spelling", "contexts", "both"
 REACH, WINDOW = 40, 10  # words on each side: of a sentence that a model gets; of a context of A La Carte
 Ints = npt.NDArray[np.int64]

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from experiments import context_vectors
+from experiments.context_tasks import near_terms
 from experiments.context_vectors import Text
-from experiments.contexts import near_terms, without
+from experiments.contexts import without
 from pbos import WordVectors
 
 pytestmark = pytest.mark.core
