@@ -196,19 +196,21 @@ def cost(folder: Path) -> Iterator[str]:
     with tempfile.TemporaryDirectory(dir=FOLDER) as scratch:
         vectors, words, out = (str(Path(scratch, name)) for name in ("vectors.vec", "words.txt", "out"))
         table.write(vectors)
+        table.write(f"{vectors}s", format="folder")
         lacking = [word for word, n in zip(pairs.words, pairs.counts, strict=True) if n >= 5 and word not in table]
         Path(words).write_text("\n".join(lacking), encoding="utf-8")
-        model = str(FOLDER / "glove-whole")
-        complete = ["complete", vectors, words, "-m", model, "-o", f"{out}.vec"]
+        rest = [words, "-m", str(FOLDER / "glove-whole"), "-o"]
         commands = {
             "count": ["count", str(text), "--cooccurrences", f"{out}.counting", "-o", f"{out}.tsv"],
-            "complete with the text": [*complete, "--text", str(text)],
-            "complete without": complete,
+            "complete, .vec files": ["complete", vectors, *rest, f"{out}.vec", "--text", str(text)],
+            "complete, folders": ["complete", f"{vectors}s", *rest, out, "--format", "folder", "--text", str(text)],
+            "complete without the text, .vec files": ["complete", vectors, *rest, f"{out}.vec"],
         }
         seconds: dict[str, list[float]] = {name: [] for name in commands}
         for _ in range(3):
             for name, command in commands.items():
-                shutil.rmtree(f"{out}.counting", ignore_errors=True)
+                for made in (out, f"{out}.counting"):
+                    shutil.rmtree(made, ignore_errors=True)
                 seconds[name].append(processor_time([sys.executable, "-m", "pbos", *command]))
     least = {name: min(times) for name, times in seconds.items()}
     yield f"{len(lacking):,} words; least of three, processor seconds.\n"

@@ -51,7 +51,7 @@ from pbos.words.arrays import FloatMatrix, cosines, unit_rows
 
 HIDDEN, LEAST_COUNT, FIRST_RANK = 2500, 20, 200  # hidden words: how many, how often in the text, from which rank
 TIMES = (1, 2, 4, 8, 16, 64, None)  # occurrences that a model sees; None for all
-FREQUENT, LOW = 30_000, 0.35  # ranks below are frequent; a confidence below is low
+FREQUENT, LOW, HIGH = 30_000, 0.35, 0.7  # ranks below are frequent; a confidence below is low, one above is high
 TENTHS = 10
 NONCE = "zzxq"  # a word whose vector comes from its contexts alone
 PUBLISHED, OWN, PLAIN = "A La Carte", "A La Carte, fitted to this text", "plain mean"
@@ -90,6 +90,7 @@ def hidden_words(name: str, table: WordVectors, file: Path, matrix: FloatMatrix 
         "frequent": ranks < FREQUENT,
         "rare": ranks >= FREQUENT,
         "low confidence": confidence < LOW,
+        "high confidence": confidence >= HIGH,
     }
     vectors, own = a_la_carte(text, table, set(words))
     matrices = {PUBLISHED: matrix, OWN: own, PLAIN: np.eye(table.dims, dtype=np.float32)}
