@@ -1,4 +1,4 @@
-"""The command line of the experiments: python -m experiments reproduce ..., real-data, corpora, learn, or trust."""
+"""The command line: python -m experiments reproduce ..., real-data, corpora, learn, contexts, or trust."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import sys
 from pathlib import Path
 
-from experiments import corpora, learn, real_data, trust
+from experiments import contexts, corpora, learn, real_data, trust
 from experiments.data import MissingData
 from experiments.report import write_report
 from experiments.reproduce import ELSEWHERE, Runner
@@ -63,6 +63,10 @@ def main(arguments: list[str] | None = None) -> None:
     command = commands.add_parser("trust", help="draw the pictures of docs/trust.md and print its figures")
     command.add_argument("--cache", type=Path, default=Path("results/.cache"), help="as for reproduce")
     command.set_defaults(run=lambda options: sys.stdout.write(f"{trust.make(options.cache)}\n"))
+    command = commands.add_parser("contexts", help="measure vectors from contexts: the figures of docs/context.md")
+    command.add_argument("names", nargs="*", metavar="NAME", help=f"default: all of {', '.join(contexts.EXPERIMENTS)}")
+    command.add_argument("--data", type=Path, default=os.environ.get("PBOS_DATA"), help="the data folder")
+    command.set_defaults(run=measure_contexts)
     command = commands.add_parser("jobs", help="write what neural.py and kvq.py need, to run them where a GPU is")
     command.add_argument("model", choices=("neural", "kvq"))
     command.add_argument("--data", type=Path, default=os.environ.get("PBOS_DATA"), help="the data folder")
@@ -102,6 +106,13 @@ def learn_from_text(options: argparse.Namespace) -> None:
     systems, cache = options.system or learn.SYSTEMS, options.corpora / "cache"
     table = learn.make(options.languages, systems, data_folder(options), options.corpora, cache, options.threads)
     sys.stdout.write(f"{table}\n")
+
+
+def measure_contexts(options: argparse.Namespace) -> None:
+    """Print the tables of the named experiments, each when it is there."""
+    for line in contexts.make(options.names or contexts.EXPERIMENTS, data_folder(options)):
+        sys.stdout.write(f"{line}\n")
+        sys.stdout.flush()
 
 
 def jobs(options: argparse.Namespace) -> None:
