@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 import pbos
 from experiments import corpora, data
+from pbos.contexts import Mixed
 from pbos.corpus.cooccurrences import Cooccurrences
 from pbos.files.paths import open_bytes
 from pbos.model import Model
@@ -21,7 +22,6 @@ from pbos.tables.published import say
 from pbos.tables.word_vectors import WordVectors
 from pbos.training.contexts import TextContexts, mixed_words
 from pbos.words.arrays import FloatMatrix
-from pbos.words.contexts import Mixed
 from pbos.words.tokens import words_of
 
 FOLDER = Path(__file__).parent / ".cache" / "contexts"

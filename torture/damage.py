@@ -25,11 +25,11 @@ import numpy as np
 
 import pbos
 from pbos import ModelError
+from pbos.contexts import CONTEXT_FACTS, KINDS, MIXTURE_FACTS, ContextMap
 from pbos.files.model_folder import NUMPY_TYPES
 from pbos.model import Model
 from pbos.settings import Spelling
 from pbos.words.confidence import CURVE, Confidence, Regression
-from pbos.words.contexts import CONTEXT_FACTS, KINDS, MIXTURE_FACTS, ContextMap
 from pbos.words.index import SubwordIndex
 from pbos.words.text import pack_strings
 from pbos.words.vectors import SubwordVectors

@@ -12,18 +12,18 @@ from typing import Any, overload
 import numpy as np
 import numpy.typing as npt
 
+from pbos.contexts import KINDS, ContextMap, Mixed, Seen
 from pbos.errors import InputError, ModelError, whole_number
 from pbos.files.card import model_card
 from pbos.files.model_folder import Tensors, resolve_model, save_folder
+from pbos.layout import load_model_folder
 from pbos.segmenter import Segmenter
 from pbos.settings import Missing, Spelling
 from pbos.words.arrays import FloatMatrix, checked_out, cosines, principal_components
 from pbos.words.confidence import Confidence
-from pbos.words.contexts import KINDS, ContextMap, Mixed, Seen
 from pbos.words.explanation import Explanation
 from pbos.words.index import SubwordIndex
 from pbos.words.lattice import Lattice
-from pbos.words.layout import load_model_folder
 from pbos.words.readonly import owned, read_only
 from pbos.words.search import Neighbors as Neighbors
 from pbos.words.search import SearchedWords, asked_for

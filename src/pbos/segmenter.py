@@ -10,12 +10,12 @@ import numpy as np
 
 from pbos.errors import InputError, whole_number
 from pbos.files.model_folder import save_folder
+from pbos.layout import load_model_folder
 from pbos.settings import Normalization, Preset, Spelling
 from pbos.tables.counts import WordCounts
 from pbos.words.explanation import Explanation
 from pbos.words.index import SubwordIndex
 from pbos.words.lattice import Lattice
-from pbos.words.layout import load_model_folder
 from pbos.words.subwords import Segmentation, Subwords
 from pbos.words.text import as_words, encode
 from pbos.words.variants import resolved

@@ -9,7 +9,7 @@ from safetensors.numpy import load_file, save_file
 
 import pbos
 from pbos import ModelError, Segmenter
-from pbos.words.layout import CONFIDENCE_LAYOUT, CONTEXT_LAYOUT
+from pbos.layout import CONFIDENCE_LAYOUT, CONTEXT_LAYOUT
 
 PROBLEM = "the map from contexts does not fit the subword vectors"
 

@@ -20,8 +20,8 @@ from safetensors.numpy import load_file, save_file
 import pbos
 from pbos import ModelError, Segmenter
 from pbos.files import atomic, model_folder
+from pbos.layout import INDEX_LAYOUT, MODEL_LAYOUT, load_model_folder
 from pbos.words.index import SubwordIndex
-from pbos.words.layout import INDEX_LAYOUT, MODEL_LAYOUT, load_model_folder
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 

@@ -20,10 +20,10 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from pbos.errors import InputError, MissingExtraError, ModelError
+from pbos.layout import checked_spelling
 from pbos.model import Model
 from pbos.training.train import train
 from pbos.words.arrays import FloatMatrix, unit_rows
-from pbos.words.layout import checked_spelling
 from pbos.words.subwords import Subwords
 from pbos.words.text import as_words, pack_strings
 from pbos.words.vectors import SubwordVectors

@@ -1,7 +1,7 @@
 """The folder of a model or segmenter: `model.safetensors`, `config.json` and a card, `README.md`.
 
 Saved completely or not at all. Loaded by mapping it into memory, after checks that every tensor is inside of its file
-and has the type it should have; `pbos.words.layout` checks that they fit each other. Checksums (CRC-32) find damage
+and has the type it should have; `pbos.layout` checks that they fit each other. Checksums (CRC-32) find damage
 that leaves a valid model. Nothing in a folder is ever executed.
 """
 

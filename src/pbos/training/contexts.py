@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from pbos.contexts import KINDS, MIXTURE_FACTS, ContextMap, Mixed, best_mixture, context_facts, mixture_facts
 from pbos.corpus.cooccurrences import LEAST_TOKENS, Cooccurrences, row_ranges
 from pbos.errors import InputError
 from pbos.jobs.threads import blocks, in_threads, one_blas_thread
@@ -17,7 +18,6 @@ from pbos.model import Model
 from pbos.training.system import HeldOut
 from pbos.words.arrays import FloatMatrix, cosines, projected, unit_rows
 from pbos.words.confidence import LEAST_FOR_CURVE, Regression, fitted_curve
-from pbos.words.contexts import KINDS, MIXTURE_FACTS, ContextMap, Mixed, best_mixture, context_facts, mixture_facts
 from pbos.words.text import normalize, pack_strings
 from pbos.words.tokens import CUTS
 

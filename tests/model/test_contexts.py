@@ -8,10 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pbos.corpus.cooccurrences import Cooccurrences, Counting
-from pbos.errors import InputError
-from pbos.words.confidence import RIDGE, Regression
-from pbos.words.contexts import (
+from pbos.contexts import (
     CONTEXT_FACTS,
     MIXTURE_FACTS,
     ContextMap,
@@ -20,6 +17,9 @@ from pbos.words.contexts import (
     context_facts,
     mixture_facts,
 )
+from pbos.corpus.cooccurrences import Cooccurrences, Counting
+from pbos.errors import InputError
+from pbos.words.confidence import RIDGE, Regression
 from pbos.words.text import pack_strings, unpack_strings
 from pbos.words.tokens import CUTS
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from pbos.contexts import CONTEXT_FACTS, KINDS, MIXTURE_FACTS, REGRESSIONS
 from pbos.errors import InputError
 from pbos.files.model_folder import (
     CONFIG,
@@ -29,7 +30,6 @@ from pbos.files.paths import PathLike
 from pbos.kernels.trie import MAX_ROW
 from pbos.settings import Spelling
 from pbos.words.confidence import CURVE, Regression
-from pbos.words.contexts import CONTEXT_FACTS, KINDS, MIXTURE_FACTS, REGRESSIONS
 from pbos.words.index import SubwordIndex
 from pbos.words.text import unpack_strings
 from pbos.words.tokens import CUTS
