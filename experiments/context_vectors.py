@@ -169,10 +169,9 @@ def from_text(model: Model, pairs: Cooccurrences, words: list[str]) -> Found:
     assert model._contexts is not None
     place_of = {word: place for place, word in enumerate(pairs.words)}
     places = np.array([place_of.get(word, -1) for word in words])
-    order = np.argsort(places, kind="stable")
-    order = order[places[order] >= 0]
+    seen = places >= 0
     contexts = np.zeros((len(words), model.dims), np.float32)
-    contexts[order] = model._contexts.applied(TextContexts(pairs, model).features(places[order]))
+    contexts[seen] = model._contexts.applied(TextContexts(pairs, model).features(places[seen]))
     mixed = mixed_words(model, pairs, words, None)
     return Found({SPELLING: model.embed(words), CONTEXTS: contexts, BOTH: mixed.vectors}, mixed)
 
