@@ -19,10 +19,12 @@ FROM_TEXT = {"model": "skipgram", "dim": DIMS, "epoch": 5, "thread": THREADS, "v
 
 def pbos(text: str, model: str, steps: Steps) -> None:
     """Learn with pbos, step by step."""
+    from pbos.corpus import count as counting
     from pbos.training import learn as learning
 
-    for name, label in {"count_text": "counting", "word_vectors": "factoring", "train": "training"}.items():
-        steps.watch(learning, name, label)
+    steps.watch(counting, "count_text", "counting")
+    steps.watch(learning, "word_vectors", "factoring")
+    steps.watch(learning, "train", "training")
     learning.learn(text, dims=DIMS, threads=THREADS, progress=False).save(model)
 
 

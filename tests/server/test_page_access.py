@@ -170,7 +170,7 @@ def arabic(shared_data, tmp_path_factory):
     vectors = np.load(folder / "vectors.npy", mmap_mode="r")[:6000].astype(np.float32)
     place = tmp_path_factory.mktemp("models") / "arabic"
     text = place.with_suffix(".txt")
-    text.write_text("\n".join(topical_sentences(words, vectors, 6000)), encoding="utf-8")
+    text.write_text("\n".join(topical_sentences(pbos.WordVectors(words, vectors), 6000)), encoding="utf-8")
     pbos.train((words, vectors), text=text, lam=0.1).save(place)
     return place
 
