@@ -142,6 +142,7 @@ def flips(seconds: float, seed: int, share: float = 1.0) -> dict[str, int]:
 EXTREMES: list[Any] = [0, 1, 2, -1, -8, *(2**bits + more for bits in (31, 32, 40, 62, 63, 64) for more in (-1, 0, 1))]
 EXTREMES += [10**30, True, None, 1.5, "5", [], {}, "F32"]
 LARGEST = 256 << 20  # bytes of a tensor that is in the file, which has a hole there
+LARGEST_FILE = 1 << 40  # which disks can have; it is nearly all hole
 
 
 def strange_header(header: dict[str, Any], config: dict[str, Any], size: int, generator: random.Random) -> int:
@@ -197,7 +198,8 @@ def headers(seconds: float, seed: int, cases: int | None = None) -> dict[str, in
             written += b" " * (-len(written) % 8)
             with (path / "model.safetensors").open("wb") as stream:
                 stream.write(len(written).to_bytes(8, "little") + written + raw[end:])
-                stream.truncate(8 + len(written) + generator.choice([size, size, size, max(0, size - 9), size + 99]))
+                end = 8 + len(written) + generator.choice([size, size, size, max(0, size - 9), size + 99])
+                stream.truncate(min(end, LARGEST_FILE))
             (path / "config.json").write_text(json.dumps(config), encoding="utf-8")
             counts["headers"] += 1
             try:
