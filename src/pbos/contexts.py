@@ -14,7 +14,7 @@ from pbos.errors import InputError
 from pbos.words.arrays import FloatMatrix, row_lengths, unit_rows
 from pbos.words.confidence import Regression
 from pbos.words.text import PackedStrings, as_words, normalize, unpack_strings
-from pbos.words.tokens import CUTS, words_of
+from pbos.words.tokens import CUTS, form_of, words_of
 
 KINDS = 3  # of contexts: words near a word, the next word and the one before, as in `pbos.corpus.cooccurrences`
 NEAR, NEXT, BEFORE = range(KINDS)
@@ -127,7 +127,7 @@ class ContextMap:
             raise InputError(f"contexts of {word!r}: {error}") from None
         if not sentences:
             raise InputError(f"there are no contexts of {word!r}; pass at least one sentence, or leave contexts out")
-        own = normalize([word], self._form)[0]
+        own = normalize([word], form_of(bool(self.counting[1])))[0]
         if self._words_of(word).words != [own]:
             raise InputError(f"{word!r} is not a single word of a text, so it cannot have contexts")
         weights, n_times = dict[str, Vector](), 0
@@ -155,12 +155,8 @@ class ContextMap:
             row[kind] += at == 0
             distance += stays
 
-    @property
-    def _form(self) -> str:
-        return "lower" if self.counting[1] else "NFC"
-
     def _words_of(self, text: str) -> Any:
-        return words_of(text, CUTS[self.counting[2]], self._form == "lower")
+        return words_of(text, CUTS[self.counting[2]], bool(self.counting[1]))
 
     def telling(self, seen: Seen, vectors: FloatMatrix) -> list[tuple[str, float]]:
         """Return how much each word around adds to the vector that contexts yield, most first; they sum to 1."""

@@ -55,6 +55,11 @@ class Counting:
     thin: float = 1e-4
     seed: int = 0
 
+    def stays(self, counts: npt.NDArray[np.int64], n_tokens: int) -> npt.NDArray[np.float64]:
+        """Return the probability that an occurrence of each word of a text is kept; 1 or more for all of them."""
+        shares = self.thin * max(n_tokens, LEAST_TOKENS) / np.maximum(counts, 1)
+        return np.asarray(np.sqrt(shares) + shares)
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Cooccurrences:
@@ -94,11 +99,10 @@ class Cooccurrences:
         if not counting.window:
             nothing = np.zeros(0, np.int32), np.zeros(0, np.uint32)
             return cls(coded, counts, np.zeros(len(words) + 1, np.int64), *nothing, counting, blocks)
-        shares = counting.thin * max(ids.size, LEAST_TOKENS) / counts
         # What happens to a word depends on its position and the seed.
         salt = mixed(np.array([counting.seed], np.uint64))
         draws = (mixed(np.arange(ids.size, dtype=np.uint64) + salt) >> np.uint64(11)) / 2.0**53
-        stays = draws < (np.sqrt(shares) + shares)[ids]
+        stays = draws < counting.stays(counts, ids.size)[ids]
         ends = np.concatenate([[0], np.cumsum(stays)])[line_ends]
         indptr, indices, data = count_contexts(ids[stays], ends, ids, line_ends, len(words), counting.window)
         return cls(coded, counts, indptr, indices, data, counting, blocks)

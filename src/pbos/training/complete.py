@@ -46,7 +46,7 @@ def complete(
     These are composed from the spelling of a word and, if there is a text in which it occurs, from its contexts there.
     New words follow in the order of the list, each once. A word that the model spells like a given one (such as
     another Unicode form of it) gets that one's vector. All composed vectors have the same length: the mean length of
-    the last tenth of the given vectors. A word without any known subword has no vector, so it is left out.
+    the last tenth of the given vectors. A word without any known subword, and without contexts, is left out.
 
     Args:
         vectors: The table, as for `train`.
@@ -57,7 +57,7 @@ def complete(
         min_count: How often a word of the text has to occur; the most frequent come first.
         column: The column of Parquet and Arrow files that has the text; None for the only one of strings.
         model: A model trained on these vectors, or the path of one; None trains one.
-        min_confidence: Leave out words whose `Model.confidence` is lower.
+        min_confidence: Leave out words whose confidence is lower; with a text, that of the mixture.
         limit: Train on the first N words of the table only.
         threads: The number of threads; None for one per core.
         progress: Show progress bars; None for "if stderr is a terminal".

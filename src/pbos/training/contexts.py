@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pbos.contexts import KINDS, MIXTURE_FACTS, ContextMap, Mixed, best_mixture, context_facts, mixture_facts
-from pbos.corpus.cooccurrences import LEAST_TOKENS, Cooccurrences, row_ranges
+from pbos.corpus.cooccurrences import Cooccurrences, row_ranges
 from pbos.errors import InputError
 from pbos.jobs.threads import blocks, in_threads, one_blas_thread
 from pbos.kernels.vectors import compose
@@ -19,7 +19,7 @@ from pbos.training.system import HeldOut
 from pbos.words.arrays import FloatMatrix, cosines, projected, unit_rows
 from pbos.words.confidence import LEAST_FOR_CURVE, Regression, fitted_curve
 from pbos.words.text import normalize, pack_strings
-from pbos.words.tokens import CUTS
+from pbos.words.tokens import CUTS, form_of
 
 MOST_CONTEXTS = 200_000  # the most frequent words of a text are contexts, so that their vectors fit in memory
 LEAST_COUNT = 5  # of a word that the map is fitted to
@@ -83,10 +83,8 @@ class TextContexts:
                 is_one = (kinds == kind) & (numbers >= 0) & (weights > 0)
                 n_entries = np.bincount(row[is_one], minlength=some.stop - some.start)
                 data = weights[is_one] / np.bincount(row[is_one], weights[is_one], n_entries.size)[row[is_one]]
-                starts, found = (
-                    np.concatenate([[0], np.cumsum(n_entries)]),
-                    np.empty((n_entries.size, dims), np.float32),
-                )
+                starts = np.concatenate([[0], np.cumsum(n_entries)])
+                found = np.empty((n_entries.size, dims), np.float32)
                 compose(starts, numbers[is_one], data.astype(np.float32), self._vectors, found)
                 out[some, kind] = found
 
@@ -134,8 +132,7 @@ def fit_map(text: TextContexts, targets: Any, held: HeldOut, seed: int) -> Conte
         vectors = np.where(half[some, None], features_left @ maps[1], features_left @ maps[0])
         facts.append(context_facts(vectors, n_times, mean))
         found.append(cosines(vectors, given[some]))
-    stays = counting.thin * max(int(counts.sum()), LEAST_TOKENS) / np.maximum(counts, 1)
-    stays = np.sqrt(stays) + stays
+    stays = counting.stays(counts, int(counts.sum()))
     frequent = np.flatnonzero(stays < 1)
     cut = "spaces" if counting.cut == "tokens" else counting.cut  # as sentences are strings
     return ContextMap(
@@ -201,9 +198,8 @@ def with_corrections(contexts: ContextMap, text: TextContexts, targets: Any, hel
 def mixed_words(model: Model, counted: Cooccurrences, words: list[str], threads: int | None) -> Mixed:
     """Return the vectors of words from their spelling and, where they occur in a text, from their contexts there."""
     assert model._contexts is not None
-    form = "lower" if counted.counting.lowercase else "NFC"
     known = {word: place for place, word in enumerate(counted.words)}
-    places = np.array([known.get(word, -1) for word in normalize(words, form)], np.int64)
+    places = np.array([known.get(word, -1) for word in normalize(words, form_of(counted.counting.lowercase))], np.int64)
     places[model._are_known(words)] = -1
     composed, trust = model.embed(words, threads=threads), model.confidence(words, threads=threads)
     text = TextContexts(counted, model, threads)

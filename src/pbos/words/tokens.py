@@ -29,13 +29,18 @@ class Words(NamedTuple):
     line_ends: npt.NDArray[np.int64]  # positions in `ids`
 
 
+def form_of(lowercase: bool) -> str:
+    """Return the form that text is normalized to."""
+    return "lower" if lowercase else "NFC"
+
+
 def words_of(text: str, cut: str, lowercase: bool) -> Words:
     """Return the words of a text.
 
     >>> words_of("The cat's out; the cat-flap's -- shut.", "words", lowercase=True).words
     ["cat's", "cat-flap's", 'out', 'shut', 'the']
     """
-    text = normalize([text], "lower" if lowercase else "NFC")[0]
+    text = normalize([text], form_of(lowercase))[0]
     codes = np.frombuffer(text.encode("utf-32-le", "replace"), "<u4")
     size = 1 << 16 if codes.max(initial=0) < 1 << 16 else 0x110000
     ids, line_ends, starts, ends = find_words(codes, kinds_of(cut, size))
