@@ -6,24 +6,19 @@ Training does not change the weights of a word's subwords, so the vector of a wo
 
 from __future__ import annotations
 
-import json
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from safetensors import SafetensorError
-from safetensors.numpy import load, save
 
-from pbos.errors import InputError, MissingExtraError, ModelError
-from pbos.layout import checked_spelling
+from pbos.errors import InputError, MissingExtraError
 from pbos.model import Model
 from pbos.training.train import train
-from pbos.words.arrays import FloatMatrix, unit_rows
+from pbos.words.arrays import unit_rows
 from pbos.words.subwords import Subwords
 from pbos.words.text import as_words, pack_strings
 from pbos.words.vectors import SubwordVectors
@@ -70,8 +65,7 @@ def bags_of(subwords: Subwords, words: Words) -> Bags:
 class PbosEmbedding(nn.Module):  # type: ignore[misc]
     """Embeds words with a model's subword vectors, which can be trained further.
 
-    The state dict is complete: the vectors and, as bytes, the subwords, their probabilities and the spelling. It can be
-    loaded with ``torch.load(..., weights_only=True)``.
+    The state dict has the vectors only; to keep what was trained, save `to_model()`.
 
     Attributes:
         bagger: Makes bags of words, which the module accepts too; can be the `collate_fn` of a DataLoader, as it has no
@@ -96,16 +90,12 @@ class PbosEmbedding(nn.Module):  # type: ignore[misc]
                 `Adagrad` and `SGD`.
         """
         super().__init__()
-        self._take(model)
+        self.model = model
+        self.bagger = partial(bags_of, model.subwords)
         vectors = torch.from_numpy(np.array(model.subword_vectors.to_float32()))
         self.bag = nn.EmbeddingBag.from_pretrained(
             vectors, freeze=not trainable, mode="sum", sparse=sparse, include_last_offset=True
         )
-
-    def _take(self, model: Model) -> None:
-        """Take all of a model but its vectors."""
-        self.bagger = partial(bags_of, model.subwords)
-        self._subwords, self._words, self._info = model.subwords, pack_strings(model.words), model.info
 
     @property
     def dims(self) -> int:
@@ -129,70 +119,9 @@ class PbosEmbedding(nn.Module):  # type: ignore[misc]
 
     def to_model(self) -> Model:
         """Return a model with the current vectors."""
-        vectors = self.bag.weight.detach().float().cpu().numpy().copy()
-        index, spelling, info = self._subwords.index, self._subwords.spelling, {**self._info, "from_torch": True}
-        return Model(index, spelling, SubwordVectors.of(vectors), self._words, info=info)
-
-    def get_extra_state(self) -> Tensor:
-        """Return everything but the vectors as bytes: a safetensors file; `state_dict` calls it."""
-        index, (content, offsets) = self._subwords.index, self._words
-        config = {
-            "subwords": len(index),
-            "vectors": self.bag.num_embeddings,
-            "dims": self.dims,
-            "words": offsets.size - 1,
-            "spelling": self._subwords.spelling.to_dict(),
-            "info": self._info,
-        }
-        tensors = {
-            **index.tensors(),
-            "words.bytes": content,
-            "words.offsets": offsets,
-            "config": np.frombuffer(json.dumps(config, ensure_ascii=False).encode(), np.uint8),
-        }
-        return torch.frombuffer(bytearray(save(tensors)), dtype=torch.uint8)
-
-    def set_extra_state(self, state: Tensor) -> None:
-        """Undo `get_extra_state`; `load_state_dict` calls it."""
-        self._take(unpack(state, np.broadcast_to(np.float32(0), self.bag.weight.shape)))
-
-    @classmethod
-    def from_state(
-        cls, state: Mapping[str, Tensor], prefix: str = "", *, trainable: bool = False, sparse: bool = False
-    ) -> PbosEmbedding:
-        """Make a module from a state dict alone.
-
-        Args:
-            state: The state dict of this module, or of one that contains it.
-            prefix: The name of this module there, with a dot: "embedding.".
-            trainable: Whether the subword vectors can be trained.
-            sparse: Whether gradients are sparse.
-        """
-        try:
-            weight, rest = state[f"{prefix}bag.weight"], state[f"{prefix}_extra_state"]
-        except KeyError as error:
-            raise InputError(f"the state dict has no {error}; its names are: {', '.join(state)}") from None
-        model = unpack(rest, weight.detach().float().cpu().numpy().copy())
-        return cls(model, trainable=trainable, sparse=sparse).to(weight.dtype)  # type: ignore[no-any-return]
-
-
-STATE = Path("the state dict")  # used in error messages
-
-
-def unpack(state: Tensor, vectors: FloatMatrix) -> Model:
-    """Return a model with these vectors, and with the rest from `get_extra_state`, which is checked."""
-    try:
-        tensors = load(state.cpu().numpy().tobytes())
-        config = json.loads(tensors.pop("config").tobytes())
-        if (config["vectors"], config["dims"]) != vectors.shape:
-            raise InputError(
-                f"{STATE} has {config['vectors']} x {config['dims']} subword vectors, this module {vectors.shape[0]} x "
-                f"{vectors.shape[1]}; make a new module with PbosEmbedding.from_state"
-            )
-        tensors["subword_vectors"] = vectors
-        return Model.of_tensors(tensors, checked_spelling(STATE, tensors, config), config["info"])
-    except (SafetensorError, AttributeError, KeyError, TypeError, json.JSONDecodeError, RecursionError) as error:
-        raise ModelError(f"{STATE} is not a complete pbos model ({error}); get a fresh copy of it") from None
+        vectors = SubwordVectors.of(self.bag.weight.detach().float().cpu().numpy().copy())
+        old, info = self.model, {**self.model.info, "from_torch": True}
+        return Model(old.index, old.spelling, vectors, pack_strings(old.words), info=info)
 
 
 # -- new tokens of a language model ------------------------------------------------------------------------------------
