@@ -151,6 +151,11 @@ class Model(Segmenter):
         return self._confidence is not None
 
     @property
+    def has_targets(self) -> bool:
+        """Whether the model has the given vectors of its training words, for `exact=True`."""
+        return self._target_vectors is not None
+
+    @property
     def has_contexts(self) -> bool:
         """Whether the model can use contexts, because it was trained with a text."""
         return self._contexts is not None

@@ -33,8 +33,8 @@ from pbos.cli.app import COMMANDS, MEASURES
         ("embed x -o out", "out: the suffix chooses the format, and there is none; use .vec, "),
         ("embed x -o out.npy.gz", "out.npy.gz: npy cannot be written compressed; leave out .gz"),
         ("embed x --confidence -o out.vec", "--confidence needs a table or .jsonl as output file"),
-        ("embed --missing skip -o x.parquet x", "--missing skip is for files that are no tables"),
-        ("similarity one", "similarity takes two words, or pairs from a file or stdin; got 1 words"),
+        ("embed --missing skip -o x.parquet x", "--missing skip is for other formats than tables"),
+        ("similarity one", "similarity takes two words, or pairs from a file or stdin; got 1 word"),
         ("train nowhere.vec -o m", "no such file or directory: nowhere.vec"),
         ("train v.vec -o counts.csv", "is a file; a pbos model is a folder"),
         ("train v.vec -o no/where", "does not exist"),
@@ -245,12 +245,12 @@ def test_an_output_without_a_name(run, arguments, tmp_path):
 
 @pytest.mark.parametrize(
     "command",
-    ["embed high -o -", "count words -o -", "convert words -", "convert - words", "complete words words -o -"],
+    ["convert - words", "train - -o model", "train words -o -"],
 )
 def test_a_dash_is_not_the_name_of_a_file(run, command, tmp_path):
     (tmp_path / "words").write_text("high 1 2\n")
     code, out, err = run(*command.split())
-    assert (code, out, err.count("\n")) == (2, "", 1) and "write /dev/stdin, /dev/stdout, or ./-" in err
+    assert (code, out, err.count("\n")) == (2, "", 1) and "/dev/stdin" in err
     assert [path.name for path in tmp_path.iterdir()] == ["words"]
     assert run("convert", "words", "./-")[0] == 0 and (tmp_path / "-" / "words.txt").read_text() == "high\n"
 
@@ -341,8 +341,37 @@ def test_python_m_pbos():
     assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == f"pbos {pbos.__version__}\n"
 
 
+def test_a_dash_as_output_is_stdout(run, vectors):
+    """As redirected by a shell: nothing is written into a file of this name."""
+    Path("words").write_text("high\nhighness\n")
+    for command, first in {
+        "embed high": "high ",
+        "embed high --json": '{"word": "high"',
+        "count words": "word\tcount\n",
+        f"convert {vectors}": "high ",
+        f"complete {vectors} words": "high ",
+        "explain high --svg": "<svg",
+    }.items():
+        ends = [[*command.split(), "-o", "-"], [*command.split(), "-"]]
+        code, out, _ = run(*ends[command.startswith(("convert", "explain"))])
+        assert code == 0 and out.startswith(first) and not Path("-").exists()
+
+
+def test_a_file_or_a_model_as_a_word_gets_a_hint(run, model):
+    Path("words.txt").write_text("high\n")
+    said = "pbos: warning: {0} is taken as a word; to {1}, write {2} {0}\n"
+    assert run("segment", "words.txt")[2] == said.format("words.txt", "read words from this file", "-i")
+    assert run("segment", "m")[2] == said.format("m", "use the model in this folder", "-m")
+    assert run("segment", "high", "highest.txt", "x" * 300)[2] == ""
+
+
+def test_info_takes_the_model_as_argument(run, model):
+    assert run("info", "m") == run("info", "-m", "m")
+    assert run("info", "m", "-m", "m")[::2] == (2, "pbos: give the model once: as the argument, or with --model\n")
+
+
 def test_a_model_as_an_argument_gets_a_hint(run):
-    for command in ("info", "serve", "compress -o x"):
+    for command in ("serve", "compress -o x"):
         code, _, err = run(*command.split(), "my-model")
         assert code == 2
         assert err.endswith("(my-model). Choose a model with -m\n")
@@ -393,4 +422,4 @@ def test_vectors_are_not_scored_as_pairs(run, model, tmp_path):
 def test_published_vectors_are_not_downloaded_for_a_model_that_cannot_be_saved(run, model, tmp_path):
     code, out, err = run("get", "glove-6b-100d", "-o", "m")
     assert (code, out) == (2, "")
-    assert err == "pbos: m has a model already; replace it with --force, or choose another folder\n"
+    assert err == "pbos: m already contains a model; replace it with --force, or choose another folder\n"

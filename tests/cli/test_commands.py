@@ -233,7 +233,7 @@ def test_confidence_where_there_is_none(run, model, trusted):
     code, _, err = run("embed", "-m", trusted, "--confidence", "-o", "x.npy", "high")
     assert code == 2
     assert err == "pbos: --confidence needs a table or .jsonl as output file, or text on stdout\n"
-    for name, expected in (("m", "False"), (trusted, "True")):
+    for name, expected in (("m", "no"), (trusted, "yes")):
         assert ["confidence", expected] in [line.split() for line in run("info", "-m", name)[1].splitlines()]
         assert json.loads(run("info", "-m", name, "--json")[1])["confidence"] is (name == trusted)
 
@@ -287,7 +287,7 @@ def test_embed_exact(run, model):
 def test_a_failed_embed_leaves_no_file(run, model, tmp_path, output):
     code, _, err = run("embed", "-m", "m", "-o", output, "--missing", "error", stdin="high\n\nlow\n")
     assert code == 2
-    assert err == "pbos: stdin, line 2: there is no word; leave out --missing error to go on without it\n"
+    assert err == "pbos: stdin, line 2: there is no word; leave out --missing error to skip it\n"
     assert not list(tmp_path.glob("*out*"))
 
 

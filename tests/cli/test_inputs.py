@@ -22,7 +22,7 @@ def test_a_model_is_replaced_only_by_force(run, model, tmp_path, command):
     names = sorted(path.name for path in tmp_path.iterdir())
     code, out, err = run(*command.split())
     assert (code, out) == (2, "")
-    assert err == "pbos: old has a model already; replace it with --force, or choose another folder\n"
+    assert err == "pbos: old already contains a model; replace it with --force, or choose another folder\n"
     assert pbos.load("old").config() == model.config()
     assert sorted(path.name for path in tmp_path.iterdir()) == names
     assert run(*command.split(), "--force")[0] == 0
@@ -55,7 +55,7 @@ def test_a_job_that_has_nothing_to_go_on_with_replaces_no_model(run, model, tmp_
     (tmp_path / "v.vec").write_text("2 1\nlow 1\nhigh 2\n")
     (tmp_path / "t.txt").write_text("high low high low\n" * 9)
     code, _, err = run(*command.split())
-    assert (code, err) == (2, "pbos: m has a model already; replace it with --force, or choose another folder\n")
+    assert (code, err) == (2, "pbos: m already contains a model; replace it with --force, or choose another folder\n")
 
 
 def test_co_occurrences_that_were_asked_for_stay(run, tmp_path):
@@ -162,7 +162,7 @@ def test_a_file_of_another_kind_is_named(run, model, tmp_path, arguments, senten
 def test_an_empty_file_is_said_to_be_so(run, model, tmp_path, arguments):
     (tmp_path / "empty").touch()
     assert run(*arguments.split()) == (0, "", "pbos: warning: empty is empty\n")
-    assert run("segment", "-m", "m", stdin="") == (0, "", "")  # as in other filters
+    assert run("segment", "-m", "m", stdin="") == (0, "", "pbos: warning: stdin is empty\n")
 
 
 def test_one_number_per_word_looks_like_counts(run, tmp_path):

@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,9 +23,11 @@ def test_settings_that_are_a_number_or_a_word(run, vectors):
 
 
 def test_train_info_compress(run, vectors, counts):
-    code, out, err = run("train", vectors, "-c", counts, "-o", "new", "--heldout", "0.2", "--dtype", "float16")
+    options = ["-c", counts, "--heldout", "0.2", "--dtype", "float16", "--verbose"]
+    code, out, err = run("train", vectors, "-o", "new", *options)
     assert (code, out) == (0, "")
-    assert err.splitlines()[0].startswith("pbos: saved to new: 4 words, ")
+    size = sum(file.stat().st_size for file in Path("new").iterdir()) / 1e6
+    assert err.startswith(f"pbos: saved to new: 4 words x 3 dimensions, {size:,.1f} MB, in ")
     number = r"-?\d\.\d{3}"
     thirds = rf"\(the most frequent third {number}, the rarest {number}\)"
     assert re.search(rf"mean cosine of 1 held-out words: {number} {thirds}", err)
@@ -55,7 +58,7 @@ def test_train_info_compress(run, vectors, counts):
 
 
 def test_train_by_sgd(run, vectors):
-    code, _, err = run("train", vectors, "--preset", "pbos", "-o", "new")
+    code, _, err = run("train", vectors, "--preset", "pbos", "-o", "new", "--verbose")
     assert code == 0
     info = pbos.load("new").info
     assert (info["preset"], info["solver"], info["epochs"]) == ("pbos", "sgd", 50)
@@ -66,6 +69,18 @@ def test_train_by_sgd(run, vectors):
     shown = dict(re.split(r"  +", line, maxsplit=1) for line in out.splitlines())
     assert shown.items() >= {"solver": "sgd", "epochs": "50", "loss, first and last epoch": loss}.items()
     assert not shown.keys() & {"lam", "losses", "training"}
+
+
+def test_what_training_says_at_the_end(run, small_vectors):
+    """How good vectors of other words are, and nothing about tuning unless it is asked for."""
+    small_vectors.write("large.vec")
+    err = run("train", "large.vec", "-o", "new")[2]
+    best = max(pbos.load("new").info["training"]["tried"].values())
+    assert f"have an expected cosine of {best:.2f} with the ones" in err
+    assert err.count("\n") == 2 and "lam" not in err
+    assert "\npbos: lam: " in run("train", "large.vec", "-o", "new", "--force", "--verbose")[2]
+    assert "dropped the given vectors, which --exact needs" in run("compress", "-m", "new", "-o", "smaller")[2]
+    assert "dropped" not in run("compress", "-m", "new", "-o", "small", "--keep-targets")[2]
 
 
 @pytest.mark.parametrize(
@@ -149,7 +164,7 @@ def test_a_plan_as_text_and_as_json(run, vectors, tmp_path):
     assert 0 < plan["peak"] < plan["memory"]
     assert run("train", vectors, "--plan", "--json", "-o", "new")[1].count('"memory": null') == 1
     code, _, err = run("train", vectors, "--json", "-o", "new")
-    assert (code, err) == (2, "pbos: --json writes the plan; give --plan too, or leave it out\n")
+    assert (code, err) == (2, "pbos: --json prints the plan; use it with --plan\n")
     assert not (tmp_path / "new").exists()
 
 

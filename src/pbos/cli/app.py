@@ -17,6 +17,7 @@ from pbos.cli import compile as compiling
 from pbos.cli import eval as evaluation
 from pbos.cli import files, learn, serve, words
 from pbos.cli.common import message, note
+from pbos.cli.options import Command
 from pbos.errors import PbosError
 
 UsageError: Any = typer.BadParameter.__base__  # of click or, in later versions, of typer itself
@@ -120,5 +121,5 @@ measure = typer.Typer(help="Evaluate models on your data.", no_args_is_help=True
 for group, commands in ((app, COMMANDS), (measure, MEASURES)):
     for command in commands:
         first_sentence = f"{str(command.__doc__).partition('.')[0]}."  # typer would cut it
-        group.command(short_help=first_sentence)(errors_as_sentences()(command))
+        group.command(cls=Command, short_help=first_sentence)(errors_as_sentences()(command))
 app.add_typer(measure, name="eval")

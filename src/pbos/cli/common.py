@@ -38,6 +38,8 @@ def words_from(
             raise InputError("give words as arguments or a file with --input, not both")
         if "" in words:
             raise InputError(f"argument {words.index('') + 1}: the word is empty; remove it")
+        for word in words:
+            warn_path(word)
         yield from words
     elif file is not None and is_table(file):
         from pbos.tables.columns import words_of_table
@@ -49,13 +51,23 @@ def words_from(
         yield from handle_missing(lines_of(file, words_of_lines), f"{name_of(file)}, line", missing)
 
 
+def warn_path(word: str) -> None:
+    """Warn about a word that is the name of a model or of a file, which is probably meant to be read."""
+    path = Path(word)
+    with suppress(OSError, ValueError):  # no name of a file
+        if (path / "model.safetensors").is_file():
+            note(f"warning: {word} is taken as a word; to use the model in this folder, write -m {word}")
+        elif path.suffix and path.is_file():
+            note(f"warning: {word} is taken as a word; to read words from this file, write -i {word}")
+
+
 def handle_missing(words: Iterable[str], place: str, missing: str) -> Iterator[str]:
     """Yield words; skip or pass on empty ones, with a warning at the end, or raise InputError, as --missing says."""
     count, first = 0, ""
     for number, word in enumerate(words, 1):
         if not word:
             if missing == "error":
-                raise InputError(f"{place} {number}: there is no word; leave out --missing error to go on without it")
+                raise InputError(f"{place} {number}: there is no word; leave out --missing error to skip it")
             count, first = count + 1, first or f"{place} {number}"
         if word or missing != "skip":
             yield word
@@ -74,8 +86,8 @@ def lines_of(file: str | None, decode: Callable[..., Iterator[str]] = decoded_li
     """Yield the lines of a file, possibly compressed, or of stdin, without reading all of them at once."""
     is_stdin = file is None or file == "-"
     with nullcontext(sys.stdin.buffer) if is_stdin else open_bytes(str(file)) as stream:
-        if not is_stdin and not cast(io.BufferedReader, stream).peek(1):
-            note(f"warning: {file} is empty")
+        if not (is_stdin and sys.stdin.isatty()) and not cast(io.BufferedReader, stream).peek(1):
+            note(f"warning: {name_of(file)} is empty")
         yield from map(str.strip, decode(lines_between(stream), f"{name_of(file)}, line"))
 
 
@@ -135,6 +147,11 @@ class Uncovered:
             words = "word has" if self.count == 1 else "words have"
             shown = ", ".join(self.first) + (", ..." if self.count > len(self.first) else "")
             note(f"warning: {self.count} {words} no subword with a vector and got zeros: {shown}")
+
+
+def output_path(name: str) -> str:
+    """Return where to write: - is stdout."""
+    return "/dev/stdout" if name == "-" else name
 
 
 def texts_of(names: list[str] | None) -> Path | list[Path]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,9 +11,10 @@ from typer import Argument, Option
 
 import pbos
 from pbos.cli import options
-from pbos.cli.common import MAX_SHOWN, check_column, name_of, note, texts_of, words_from, write_result
+from pbos.cli.common import MAX_SHOWN, check_column, name_of, note, output_path, texts_of, words_from, write_result
 from pbos.errors import InputError
 from pbos.files.atomic import check_target
+from pbos.files.paths import is_remote
 from pbos.settings import DTYPES
 from pbos.tables.formats import FORMATS, check_words, choose_format
 
@@ -27,19 +29,28 @@ class Training:
     """Options of train that the library takes as they are."""
 
     preset: options.PresetName = "default"
-    limit: Annotated[int | None, Option(min=1, help="Use only the first N words.")] = None
-    heldout: Annotated[float, Option(help="Share of words to hold out; their mean cosine is reported.")] = 0.0
+    limit: Annotated[int | None, Option(min=1, metavar="N", help="Use only the first N words.")] = None
     text: Annotated[
-        Path | None, Option(metavar="FILE", help="Text with words of the table, to learn how to use contexts.")
+        Path | None, Option(metavar="FILE", help="Text that contains words of the table, to learn how to use contexts.")
     ] = None
+    heldout: Annotated[
+        float, Option(metavar="SHARE", help="Share of words to hold out; their mean cosine is reported.")
+    ] = 0.0
     keep_targets: Annotated[
         bool | None,
-        Option(help="Keep the given vectors, for --exact; by default unless --max-vectors or --dtype is used."),
+        Option(help="Keep the given vectors, for --exact; default: yes, unless --max-vectors or --dtype is given."),
     ] = None
     dtype: options.DType = "float32"
     threads: options.Threads = None
-    device: Annotated[str | None, Option(help="Ridge: a GPU such as cuda:1 (extra torch).")] = None
-    seed: Annotated[int, Option(min=0, help="Determines the order of words and which ones are held out.")] = 0
+    device: Annotated[
+        str | None,
+        Option(
+            metavar="DEVICE",
+            help="A GPU for the ridge regression, such as cuda:1 (extra torch).",
+            rich_help_panel=options.RESOURCES,
+        ),
+    ] = None
+    seed: options.Seed = 0
 
 
 @options.with_options(Training, *options.SETTINGS)
@@ -48,19 +59,27 @@ def train(
     output: options.ModelOutput,
     force: options.Force = False,
     counts: options.Counts = None,
-    memory: Annotated[
-        str | None, Option(metavar="SIZE", help="The most memory to use, such as 8G; what does not fit is in files.")
-    ] = None,
+    verbose: options.Verbose = False,
+    memory: options.Memory = None,
     scheduler: options.Scheduler = None,
     parts: Annotated[
         str | None,
-        Option(metavar="FOLDER", help="Where these files are, or those that workers share; by default OUTPUT.parts."),
+        Option(
+            metavar="FOLDER",
+            help="Where to keep what does not fit in memory, or what workers share; default: OUTPUT.parts.",
+            rich_help_panel=options.RESOURCES,
+        ),
     ] = None,
-    plan: Annotated[bool, Option("--plan", help="Only print what the job needs: memory and disk.")] = False,
-    json: Annotated[bool, Option("--json", help="Write the plan as JSON; sizes are in bytes.")] = False,
+    plan: Annotated[
+        bool,
+        Option("--plan", help="Only print how much memory and disk the job needs.", rich_help_panel=options.RESOURCES),
+    ] = False,
+    json: Annotated[
+        bool, Option("--json", help="Print the plan as JSON, in bytes.", rich_help_panel=options.RESOURCES)
+    ] = False,
     **given: Any,
 ) -> None:
-    """Train a model on word vectors. Settings that are not given are those of the preset.
+    """Train a model on word vectors. The preset determines the settings that are not given.
 
     \b
     Examples:
@@ -86,11 +105,12 @@ def train(
         write_result(json, needs.to_dict(), ([f"{name}: {value}"] for name, value in needs.facts().items()))
         return
     if json:
-        raise InputError("--json writes the plan; give --plan too, or leave it out")
+        raise InputError("--json prints the plan; use it with --plan")
     given |= {"output": output, "memory": memory, "scheduler": scheduler, "parts": parts}
     checked = check_arguments(**given)
     check_output(output, replace=force or (checked.parts is not None and (checked.parts / JOB).exists()))
-    note_saved(pbos.train(vectors, counts, **given), output)
+    start = time.perf_counter()
+    note_saved(pbos.train(vectors, counts, **given), output, start, verbose)
 
 
 def _published() -> list[str]:
@@ -102,19 +122,22 @@ def _published() -> list[str]:
 def get(
     name: Annotated[
         str | None,
-        Argument(metavar="NAME", help="The vectors; without a name, list all.", autocompletion=_published),
+        Argument(
+            metavar="NAME", help="The vectors; without a name, list all that are available.", autocompletion=_published
+        ),
     ] = None,
     output: Annotated[
-        str | None, Option("-o", "--output", metavar="FOLDER", help="Train a model and save it here.")
+        str | None, Option("-o", "--output", metavar="FOLDER", help="Train a model on them and save it here.")
     ] = None,
     force: options.Force = False,
+    verbose: options.Verbose = False,
     json: options.Json = False,
 ) -> None:
     """Download published word vectors by name.
 
     Checks them and prints their path. They are kept in ~/.cache/pbos, or in the folder that PBOS_CACHE names. An
-    interrupted download goes on where it was. With --output, a model is trained on them with default settings; for
-    others, use `pbos train`.
+    interrupted download is resumed. With --output, a model is trained on them with default settings; for other
+    settings, use `pbos train`.
 
     \b
     Examples:
@@ -126,9 +149,9 @@ def get(
     from pbos.tables import published
 
     if output is None and force:
-        raise InputError("--force replaces a model; give its folder with --output")
+        raise InputError("--force replaces a model; name its folder with --output")
     if output is not None and (name is None or json):
-        raise InputError("--output trains a model; give the NAME of vectors, and leave out --json")
+        raise InputError("--output trains a model: give the NAME of the vectors, without --json")
     if name is None:
         for table in published.tables():
             facts = {"name": table.name, "description": table.about, "license": table.license, "page": table.page}
@@ -140,24 +163,36 @@ def get(
     if output is None:
         write_result(json, {"name": name, "path": str(path)}, [[path]])
         return
-    counts = path / "counts.tsv.gz"
-    note_saved(pbos.train(path, counts if counts.exists() else None, output=output), output)
+    counts, start = path / "counts.tsv.gz", time.perf_counter()
+    note_saved(pbos.train(path, counts if counts.exists() else None, output=output), output, start, verbose)
 
 
 def check_output(folder: str, *, replace: bool) -> None:
-    """Raise an error if no model can be saved to a folder, or if it would take the place of another one."""
+    """Raise an error if no model can be saved to a folder, or if it would replace one unasked."""
     from pbos.files.model_folder import check_writable, is_model, target_of
 
     if not replace and is_model(target_of(folder)):
-        raise InputError(f"{folder} has a model already; replace it with --force, or choose another folder")
+        raise InputError(f"{folder} already contains a model; replace it with --force, or choose another folder")
     check_writable(folder)
 
 
-def note_saved(model: pbos.Model, output: str) -> None:
-    """Report a new model: where it is, its size, and how it was trained."""
-    note(f"saved to {output}: {len(model):,} words, {len(model.subword_vectors):,} subword vectors x {model.dims}")
-    for name, value in training_facts(model.info["training"]).items():
-        note(f"{name}: {value}")
+def note_saved(model: pbos.Model, output: str, start: float, verbose: bool) -> None:
+    """Report a new model: where it is, its size, how long it took, and how good the vectors of unseen words are."""
+    seconds, training = time.perf_counter() - start, model.info["training"]
+    note(f"saved to {output}: {len(model):,} words x {model.dims} dimensions{size_of(output)}, in {seconds:.0f} s")
+    if "heldout_cosine" not in training and (cosines := training.get("tried")):
+        note(
+            f"the vectors of other words have an expected cosine of {max(cosines.values()):.2f} with the ones "
+            "that these words would have had (1 is the same, 0 is unrelated)"
+        )
+    for name, value in training_facts(training).items():
+        if verbose or name.startswith("mean cosine"):
+            note(f"{name}: {value}")
+
+
+def size_of(folder: str) -> str:
+    """Return the size of the files in a local folder, to follow other facts."""
+    return "" if is_remote(folder) else f", {sum(file.stat().st_size for file in Path(folder).iterdir()) / 1e6:,.1f} MB"
 
 
 def training_facts(training: dict[str, Any]) -> dict[str, str]:
@@ -181,6 +216,7 @@ def training_facts(training: dict[str, Any]) -> dict[str, str]:
 
 
 def info(
+    folder: Annotated[str | None, Argument(metavar="MODEL", help="The model, as for --model.")] = None,
     model: options.Model = None,
     json: options.Json = False,
     verify: Annotated[bool, Option("--verify", help="Also check that no byte of the model has changed.")] = False,
@@ -190,9 +226,11 @@ def info(
     \b
     Examples:
       pbos info
-      pbos info -m my-model --json
+      pbos info my-model --json
     """
-    config = pbos.load(model, verify=verify).config()
+    if folder is not None and model is not None:
+        raise InputError("give the model once: as the argument, or with --model")
+    config = pbos.load(folder if model is None else model, verify=verify).config()
     facts, made = config, config["info"]
     with suppress(AttributeError, KeyError, TypeError, ValueError):  # an info that pbos has not written
         hidden = {"info", "spelling", "training", *UNUSED_SETTINGS.get(made["solver"], ())}
@@ -200,8 +238,23 @@ def info(
         told |= training_facts(made["training"])
         facts = {name: value for name, value in told.items() if name not in hidden}
     width = max(map(len, facts))
-    shown = {name: f"{value:,}" if type(value) is int else value for name, value in facts.items()}
-    write_result(json, config, ([f"{name:<{width}}  {value}"] for name, value in shown.items()))
+    write_result(json, config, ([f"{name:<{width}}  {shown(value)}"] for name, value in facts.items()))
+
+
+def shown(value: Any) -> str:
+    """Return a fact about a model as people write it."""
+    match value:
+        case None:
+            return "none"
+        case bool():
+            return "yes" if value else "no"
+        case int():
+            return f"{value:,}"
+        case list():
+            return "; ".join(map(shown, value))
+        case dict():
+            return ", ".join(f"{name} {shown(one)}" for name, one in value.items())
+    return str(value)
 
 
 def compress(
@@ -209,15 +262,17 @@ def compress(
     force: options.Force = False,
     model: options.Model = None,
     min_vector_words: Annotated[
-        int, Option(min=1, help="Keep vectors of subwords that at least N training words contain.")
+        int, Option(min=1, metavar="N", help="Keep only vectors of subwords that at least N training words contain.")
     ] = 1,
     dtype: Annotated[str | None, options.one_of(DTYPES, "How to store the vectors.")] = None,
-    dims: Annotated[int | None, Option(min=1, help="Project onto the first N principal components.")] = None,
+    dims: Annotated[
+        int | None, Option(min=1, metavar="N", help="Project vectors onto their first N principal components.")
+    ] = None,
     keep_targets: Annotated[
-        bool, Option("--keep-targets", help="Keep the given vectors, if there are any, for --exact.")
+        bool, Option("--keep-targets", help="Keep the given vectors, if the model has them, for --exact.")
     ] = False,
 ) -> None:
-    """Make a smaller model.
+    """Make a smaller model. It does not keep the given vectors, unless told to.
 
     \b
     Examples:
@@ -229,22 +284,26 @@ def compress(
     after = before.compress(min_vector_words=min_vector_words, dtype=dtype, dims=dims, keep_targets=keep_targets)
     after.save(output)
     old, new = before.subword_vectors, after.subword_vectors
-    note(f"saved to {output}: {len(new):,} subword vectors x {new.dims} {new.dtype}")
+    note(f"saved to {output}: {len(new):,} subword vectors x {new.dims} {new.dtype}{size_of(output)}")
     note(f"subword vectors: {old.nbytes / 1e6:,.1f} MB before, {new.nbytes / 1e6:,.1f} MB now")
+    if before.has_targets and not after.has_targets:
+        note("dropped the given vectors, which --exact needs; keep them with --keep-targets")
 
 
 def complete(
     vectors: Annotated[str, Argument(metavar="VECTORS", help="The word vectors you have.")],
-    output: Annotated[str, Option("-o", "--output", metavar="FILE", help="The new table; the suffix is its format.")],
+    output: Annotated[str, Option("-o", "--output", metavar="FILE", help="The new table; its suffix is the format.")],
     words: Annotated[
         str | None,
         Argument(metavar="WORDS", help="A file with a word per line, or a table (- for stdin); or else --text."),
     ] = None,
     text: Annotated[
         list[str] | None,
-        Option(metavar="FILE", help="Text with these words, or pbos count's co-occurrences; may be repeated."),
+        Option(metavar="FILE", help="Text that contains the words, or co-occurrences of pbos count; can be repeated."),
     ] = None,
-    min_count: Annotated[int, Option(min=1, help="Text: how often a word must occur, without a list of words.")] = 5,
+    min_count: Annotated[
+        int, Option(min=1, metavar="N", help="With --text and no WORDS: add words that occur at least N times.")
+    ] = 5,
     column: options.Column = None,
     format: FormatOption = None,
     min_confidence: Annotated[
@@ -252,17 +311,17 @@ def complete(
     ] = None,
     model: Annotated[
         str | None,
-        Option("-m", "--model", metavar="FOLDER", help="A model of these vectors; by default one is trained."),
+        Option("-m", "--model", metavar="FOLDER", help="A model of these vectors; default: one is trained."),
     ] = None,
-    limit: Annotated[int | None, Option(min=1, help="Train on the first N words only.")] = None,
+    limit: Annotated[int | None, Option(min=1, metavar="N", help="Train on the first N words only.")] = None,
     threads: options.Threads = None,
 ) -> None:
-    """Add the words that a table of vectors lacks.
+    """Add missing words to a table of vectors.
 
-    Their vectors are composed from their spelling and, with --text, from the contexts in which they occur. The given
-    vectors come first, unchanged. New words follow in the order of the list; without a list, they are those of the
-    text, the most frequent first. All new vectors have the mean length of the given vectors of rare words. Words
-    without any known subword or context are left out.
+    Their vectors come from their spelling and, with --text, from the contexts in which they occur. The given vectors
+    come first, unchanged. New words follow in the order of the list or, without a list, by their frequency in the text.
+    All new vectors have the mean length of the given vectors of rare words. Words without any known subword or context
+    are left out.
 
     \b
     Examples:
@@ -273,6 +332,7 @@ def complete(
     """
     from pbos.training.complete import check_completion
 
+    output = output_path(output)
     format = choose_format(output, format)  # training takes a while: find out first whether the table can be written
     check_target(output)
     if words is None and text is None:
@@ -311,7 +371,7 @@ def convert(
     source: Annotated[str, Argument(metavar="FROM", help="A vector file or folder.")],
     target: Annotated[str, Argument(metavar="TO", help="The new file; its name determines the format.")],
     format: FormatOption = None,
-    limit: Annotated[int | None, Option(min=1, help="Take only the first N words.")] = None,
+    limit: Annotated[int | None, Option(min=1, metavar="N", help="Take only the first N words.")] = None,
 ) -> None:
     """Convert word vectors between formats.
 
@@ -321,6 +381,7 @@ def convert(
       pbos convert glove.840B.300d.txt vectors.npz --limit 100000
       pbos convert vectors.vec vectors --format glove
     """
+    target = output_path(target)
     vectors = pbos.WordVectors.read(source, limit=limit)
     vectors.write(target, format=format)
     note(f"wrote {target}: {len(vectors):,} words x {vectors.dims}")

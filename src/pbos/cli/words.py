@@ -18,6 +18,7 @@ from pbos.cli.common import (
     lines_of,
     name_of,
     note,
+    output_path,
     warn_missing,
     words_from,
     write,
@@ -30,7 +31,7 @@ from pbos.jobs.progress import Advance
 from pbos.settings import MISSING
 from pbos.tables.formats import OUTPUT_FORMATS, choose_format
 
-NumberOption = Annotated[int, Option("-n", "--number", min=1, help="The number of segmentations.")]
+NumberOption = Annotated[int, Option("-n", "--number", min=1, metavar="N", help="Number of segmentations.")]
 ExactOption = Annotated[bool, Option("--exact", help="Use the given vectors of training words.")]
 TargetsOption = Annotated[
     str | None, Option("--vectors", metavar="FILE", help="As --exact, with the words and vectors of this file.")
@@ -45,15 +46,15 @@ def segment(
     input: options.Input = None,
     column: options.Column = None,
     number: NumberOption = 1,
-    sample: Annotated[int, Option(min=0, help="Draw this many segmentations at random instead.")] = 0,
-    seed: Annotated[int | None, Option(min=0, help="Make --sample repeatable.")] = None,
+    sample: Annotated[int, Option(min=0, metavar="N", help="Draw N segmentations at random instead.")] = 0,
+    seed: Annotated[int | None, Option(min=0, metavar="N", help="Seed of --sample, to make it repeatable.")] = None,
     json: options.Json = False,
     **given: Any,
 ) -> None:
     """Cut words into subwords, with the probability of each cut.
 
-    With --counts, no model is needed; the options from --boundaries on are for counts. Those of the third example cut
-    words closer to their stems and affixes. The model can also be a saved segmenter.
+    With --counts, no model is needed, and the settings can be chosen; those of the third example cut words closer to
+    their stems and affixes. The model can also be a saved segmenter.
 
     \b
     Examples:
@@ -86,18 +87,19 @@ def explain(
     column: options.Column = None,
     number: NumberOption = 5,
     neighbors: Annotated[
-        int | None, Option(min=1, help="Show the N nearest training words; by default 10 in JSON, none in text.")
+        int | None,
+        Option(min=1, metavar="N", help="Show the N nearest training words; default: 10 in JSON, none in text."),
     ] = None,
     context: Annotated[
-        list[str] | None, Option(metavar="SENTENCE", help="A sentence that has the one word; may be repeated.")
+        list[str] | None, Option(metavar="SENTENCE", help="A sentence that contains the word; can be repeated.")
     ] = None,
     svg: Annotated[str | None, Option(metavar="FILE", help="Draw the lattice of one word.")] = None,
     json: options.Json = False,
 ) -> None:
     """Show why a word gets its vector: segmentations and weights.
 
-    With --context, the vector is a mixture of what its spelling and what these sentences tell: their shares and the
-    words that tell most are shown, too. This needs a model that was trained with --text.
+    With --context, the vector is a mixture of spelling and context, and their shares and the most telling context words
+    are shown too. This needs a model that was trained with --text.
 
     \b
     Examples:
@@ -123,7 +125,7 @@ def explain(
     for at, word in enumerate(words_from(words, input, column)):
         explanation = segmenter.explain(word, number, **more)
         if svg is not None:
-            with write_whole(svg) as stream:
+            with write_whole(output_path(svg)) as stream:
                 stream.write(explanation.svg().encode())
         if json:
             write_result(json, explanation.to_dict(), ())
@@ -156,13 +158,18 @@ def embed(
     model: options.Model = None,
     input: options.Input = None,
     output: Annotated[
-        str | None, Option("-o", "--output", metavar="FILE", help="The file, whose suffix is its format, or a FOLDER/.")
+        str | None,
+        Option(
+            "-o", "--output", metavar="FILE", help="The file; its suffix is the format. Or a FOLDER/. Default: stdout."
+        ),
     ] = None,
     column: options.Column = None,
     vector_column: Annotated[str, Option(metavar="NAME", help="Tables: the new column.")] = "vector",
     confidence: Annotated[
         bool,
-        Option("--confidence", help="Add how far to trust each vector: a number after the word, a field, a column."),
+        Option(
+            "--confidence", help="Also write how far to trust each vector: after the word, as a field, or as a column."
+        ),
     ] = False,
     exact: ExactOption = False,
     vectors: TargetsOption = None,
@@ -170,8 +177,8 @@ def embed(
         str | None,
         options.one_of(
             (*MISSING, "skip", "null"),
-            "Blank lines, and nulls in tables: stop, write zeros, leave them out, or write null (tables); by default "
-            "null in tables, zeros in .npy, and elsewhere they are left out.",
+            "Blank lines and nulls: stop, write zeros, leave them out, or write null (tables only). Default: null in "
+            "tables, zeros in .npy, elsewhere skip.",
         ),
     ] = None,
     threads: options.Threads = None,
@@ -201,9 +208,10 @@ def embed(
       pbos embed -i 'words/*.parquet' -o vectors/ --scheduler tcp://10.0.0.1:8786
       pbos embed -m my-model --vectors vectors.vec -i words.txt > vectors.txt
     """
+    output = None if output == "-" else output
     to_folder = scheduler is not None or (output is not None and (output.endswith("/") or is_folder(output)))
     if to_folder and (words or input is None or output is None):
-        raise InputError("a folder of vectors is made from files: give them with --input, and the folder with --output")
+        raise InputError("a folder of vectors is made from files: name them with --input, and the folder with --output")
     if to_folder or output is None:
         format = "folder" if to_folder else "jsonl" if json else "text"
     else:
@@ -212,7 +220,7 @@ def embed(
     if not to_table:
         check_column(column, input)
     if missing == ("skip" if to_table else "null"):
-        raise InputError(f"--missing {missing} is for {'files that are no tables' if to_table else 'tables'}")
+        raise InputError(f"--missing {missing} is for {'other formats than tables' if to_table else 'tables'}")
     if json and format != "jsonl":
         raise InputError("--json writes JSON lines; name the output .jsonl, or leave it out to write to stdout")
     if confidence and not (to_table or format == "jsonl" or output is None):
@@ -286,10 +294,12 @@ def neighbors(
     model: options.Model = None,
     input: options.Input = None,
     column: options.Column = None,
-    number: Annotated[int, Option("-n", "--number", min=1, help="The number of neighbors.")] = 10,
+    number: Annotated[int, Option("-n", "--number", min=1, metavar="N", help="Number of neighbors.")] = 10,
     positive: Annotated[list[str] | None, Option(metavar="WORD", help="A word to add; can be repeated.")] = None,
     negative: Annotated[list[str] | None, Option(metavar="WORD", help="A word to subtract.")] = None,
-    among: Annotated[str | None, Option(metavar="FILE", help="Search these words, not the training words.")] = None,
+    among: Annotated[
+        str | None, Option(metavar="FILE", help="Search these words instead of the training words.")
+    ] = None,
     exact: ExactOption = False,
     vectors: TargetsOption = None,
     json: options.Json = False,
@@ -352,7 +362,8 @@ def similarity(
       pbos similarity -i pairs.tsv --json
     """
     if words and (len(words) != 2 or input is not None):
-        raise InputError(f"similarity takes two words, or pairs from a file or stdin; got {len(words)} words")
+        got = "1 word" if len(words) == 1 else f"{len(words)} words"
+        raise InputError(f"similarity takes two words, or pairs from a file or stdin; got {got}")
     loaded = pbos.load(model)
     uncovered = Uncovered()
     for batch in batches([list(words_from(words, None))] if words else _pairs(input)):
