@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from os import PathLike
 from typing import Any, overload
 
@@ -13,13 +13,13 @@ import numpy as np
 import numpy.typing as npt
 
 from pbos.contexts import KINDS, ContextMap, Mixed, Seen
-from pbos.errors import InputError, ModelError, whole_number
+from pbos.errors import InputError, ModelError, warn, whole_number
 from pbos.files.card import model_card
 from pbos.files.model_folder import Tensors, resolve_model, save_folder
 from pbos.layout import load_model_folder
 from pbos.segmenter import Segmenter
 from pbos.settings import Missing, Spelling
-from pbos.words.arrays import FloatMatrix, checked_out, cosines, principal_components
+from pbos.words.arrays import FloatMatrix, checked_out, cosines, principal_components, unit_rows
 from pbos.words.confidence import Confidence
 from pbos.words.explanation import Explanation
 from pbos.words.index import SubwordIndex
@@ -38,9 +38,20 @@ from pbos.words.text import (
     one_or_many,
     pack_strings,
 )
+from pbos.words.texts import mean_vectors, split_text
 from pbos.words.vectors import SubwordVectors
 
 Contexts = str | Iterable[str] | Mapping[str, str | Iterable[str]]
+MANY_SPACES = 2  # in a word, which then is probably a text
+IN_OTHER_LIBRARIES = {  # the names that gensim, fastText and sentence-transformers have for what a model does
+    "model.embed(words), or model[word]": ["get_word_vector", "get_vector", "word_vec"],
+    "model.neighbors(word, n)": ["most_similar", "similar_by_word", "get_nearest_neighbors"],
+    "model.neighbors(positive=..., negative=...)": ["get_analogies", "most_similar_cosmul"],
+    "model.embed_text(text)": ["get_sentence_vector", "encode"],
+    "model.words, and word in model": ["index_to_key", "key_to_index", "get_words", "vocab"],
+    "model.explain(word), or model.weights(word)": ["get_subwords"],
+    "pbos.adapters.gensim.keyed_vectors(model)": ["wv", "doesnt_match", "n_similarity"],
+}
 
 
 class Model(Segmenter):
@@ -114,6 +125,8 @@ class Model(Segmenter):
         """
         try:
             many, one, blank = one_or_many(words, missing)
+            if one and many[0].count(" ") >= MANY_SPACES and words not in self:
+                warn_of_text()
             shape = len(many), self.dims
             out = np.empty(shape, np.float32) if out is None else checked_out(out, shape)
             self.subwords.embed(many, self.subword_vectors, out, threads)
@@ -126,6 +139,36 @@ class Model(Segmenter):
         if blank:  # for one word, an empty selection takes longer than this question
             out[blank] = 0
         return out[0] if one else out
+
+    def embed_text(
+        self, texts: str | Iterable[str], *, counts: Mapping[str, float] | None = None, unit: bool = False
+    ) -> npt.NDArray[np.float32]:
+        """Return the vector of a text, float32 (dims,), or of many, (n_texts, dims): the mean of its words' vectors.
+
+        Words are runs of letters, digits and marks, with apostrophes inside. Those without any known subword are left
+        out, and a text without other words gets zeros. `PbosVectorizer` (extra `sklearn`) can do more.
+
+        Args:
+            texts: A text, or many.
+            counts: How often words occur, such as a Counter: words then have the weight a / (a + p), where p is their
+                relative frequency and a is .001 (smooth inverse frequency, SIF).
+            unit: Whether to scale the vectors of words to length 1 first, as fastText does.
+
+        >>> load().embed_text(["the cat sat", "on the mat"]).shape
+        (2, 160)
+        """
+        many, one, _ = one_or_many(texts, "zeros")
+        total = sum(counts.values()) if counts else 0
+        probs = None if counts is None else {word: count / total for word, count in counts.items()}
+        split = [split_text(text) for text in many]
+        found = mean_vectors(split, lambda words: unit_rows(self.embed(words)) if unit else self.embed(words), probs)
+        return found[0] if one else found
+
+    def __getattr__(self, name: str) -> Any:
+        for ours, names in IN_OTHER_LIBRARIES.items():
+            if name in names:
+                raise AttributeError(f"a pbos model has no {name}; use {ours}")
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def _vectors(self, words: list[str], exact: bool = False) -> FloatMatrix:
         """Return the vectors of words for methods without `missing`, which errors should not advise."""
@@ -534,6 +577,12 @@ class Model(Segmenter):
     def __repr__(self) -> str:
         size = f"{len(self.subword_vectors):,} subword vectors x {self.dims} {self.subword_vectors.dtype}"
         return f"<Model {self.info.get('preset', '')}: {size}, {len(self):,} words>"
+
+
+@cache  # so that it is said once
+def warn_of_text() -> None:
+    """Warn about a word that is a text."""
+    warn("embed reads a text as one word, also with spaces in it; for the vector of a text, use embed_text")
 
 
 def load(path: str | PathLike[str] | None = None, *, verify: bool = False) -> Model:

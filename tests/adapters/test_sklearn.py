@@ -23,7 +23,8 @@ from sklearn.utils import estimator_checks
 
 import pbos
 from pbos import InputError
-from pbos.adapters.sklearn import PbosVectorizer, WordEmbedder, words_of
+from pbos.adapters.sklearn import PbosVectorizer, WordEmbedder
+from pbos.words.texts import split_text
 
 WORDS = ["higher", "unfriendliest", "covfefe", "ЖЖЖ", "king"]  # the fourth has no known subword
 TEXTS = [
@@ -184,11 +185,11 @@ def test_many_texts_are_averaged_in_parts(monkeypatch):
 
 
 def test_words_of_a_text():
-    assert words_of("It's 'quoted', isn’t it? “So.” state-of-the-art 3.5 a_b\tc\nd\x00e") == (
+    assert split_text("It's 'quoted', isn’t it? “So.” state-of-the-art 3.5 a_b\tc\nd\x00e") == (
         ["It's", "quoted", "isn’t", "it", "So", "state", "of", "the", "art", "3", "5", "a", "b", "c", "d", "e"]
     )
-    assert words_of("हिन्दी की किताब, می‌خواهم") == ["हिन्दी", "की", "किताब", "می‌خواهم"]  # marks and joiners stay
-    assert words_of("' -- ’") == []
+    assert split_text("हिन्दी की किताब, می‌خواهم") == ["हिन्दी", "की", "किताब", "می‌خواهم"]  # marks and joiners stay
+    assert split_text("' -- ’") == []
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import os
 import re
-import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
@@ -19,24 +18,16 @@ from pbos.model import Model, load
 from pbos.settings import MISSING, Missing, check_choice
 from pbos.tables.counts import WordCounts
 from pbos.words.arrays import FloatMatrix, principal_components
-from pbos.words.text import MissingWord, Translation, as_words, separates
+from pbos.words.text import MissingWord, as_words
+from pbos.words.texts import mean_vectors, split_text
 
 try:
-    from scipy.sparse import csr_matrix
     from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
     from sklearn.utils.validation import check_is_fitted
 except ImportError:
     raise MissingExtraError("pbos.adapters.sklearn", "sklearn") from None
 
 TEXTS = 1 << 14  # averaged at a time, to limit the memory for the vectors of their words
-APOSTROPHES = "'’"
-WORD_CHARACTERS = Translation(  # spaces for all but letters, digits, marks and joiners of any script, and apostrophes
-    lambda character: (
-        " "
-        if character not in APOSTROPHES and (separates(character) or unicodedata.category(character) == "Cc")
-        else character
-    )
-)
 
 
 class ModelTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -219,7 +210,7 @@ class PbosVectorizer(ModelTransformer):
 
     def _words_of(self, texts: list[str]) -> Iterator[list[str]]:
         """Yield the words of each text."""
-        split: Callable[[str], Iterable[str]] = self.tokenizer or words_of
+        split: Callable[[str], Iterable[str]] = self.tokenizer or split_text
         if self.tokenizer is None and self.token_pattern is not None:
             split = re.compile(self.token_pattern).findall
         for text in texts:
@@ -230,16 +221,8 @@ class PbosVectorizer(ModelTransformer):
         vectors = np.empty((len(texts), self._n_features_out), np.float32)
         for part in blocks(len(texts), TEXTS):
             split = list(self._words_of(texts[part]))
-            columns = {word: at for at, word in enumerate(dict.fromkeys(chain.from_iterable(split)))}
-            which = np.array([columns[word] for word in chain.from_iterable(split)], np.intp)
-            ends = np.cumsum([0, *map(len, split)])
-            occurrences = csr_matrix((np.ones(which.size, np.float32), which, ends), (len(split), len(columns)))
-            of_words = self._embed(columns)  # (n_distinct, dims)
-            lengths = occurrences @ of_words.any(axis=1)
-            if self.weighting == "sif":
-                probs = np.array([self.word_probs_.get(word, 0.0) for word in columns])
-                of_words *= (self.a / (self.a + probs)).astype(np.float32)[:, None]
-            vectors[part] = (occurrences @ of_words) / np.maximum(lengths, 1)[:, None]
+            probs = self.word_probs_ if self.weighting == "sif" else None
+            vectors[part] = mean_vectors(split, self._embed, probs, self.a)
         return vectors
 
 
@@ -256,12 +239,3 @@ def strings_of(X: Any, what: str, missing: str) -> list[str]:
         return as_words(X, blank_missing=missing == "zeros", what=what)
     except MissingWord as error:
         raise InputError(f'{error}, or use missing="zeros"') from None
-
-
-def words_of(text: str) -> list[str]:
-    """Split a text into words.
-
-    >>> words_of("Don't say 'naïve' -- say हिन्दी!")
-    ["Don't", 'say', 'naïve', 'say', 'हिन्दी']
-    """
-    return [word for part in text.translate(WORD_CHARACTERS).split() if (word := part.strip(APOSTROPHES))]
