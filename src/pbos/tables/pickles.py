@@ -31,7 +31,7 @@ VECTORS = ("vectors", "syn0")
 POLYGLOT_MARKS = ("<UNK>", "<S>", "</S>", "<PAD>")
 
 
-def read_gensim(path: PathLike, stream: BinaryIO) -> tuple[list[str], npt.NDArray[Any]]:
+def read_gensim(path: PathLike, stream: BinaryIO, _: int | None = None) -> tuple[list[str], npt.NDArray[Any]]:
     """Read KeyedVectors, or a model whose `wv` they are."""
     saved, name = attributes(read_pickle(path, stream)), os.fspath(path)
     if wv := attributes(saved.get("wv")):

@@ -22,6 +22,7 @@ from pbos.jobs.progress import progress as progress_bar
 from pbos.jobs.threads import blocks
 from pbos.settings import MAX_DIMS
 from pbos.tables import text
+from pbos.tables.fasttext import read_fasttext
 from pbos.tables.formats import check_words, choose_format
 from pbos.tables.pickles import read_gensim, read_member
 from pbos.tables.writing import FOLDER, WRITERS, write_batches, write_folder
@@ -32,7 +33,6 @@ from pbos.words.text import as_words
 CHECKED_AT_ONCE = 1 << 16  # rows
 Unchecked = tuple[list[str], npt.NDArray[Any]]
 UNREADABLE = {  # by the first bytes
-    (793712314).to_bytes(4, "little"): "this is a fastText model (.bin); use the .vec file written next to it",
     b"\x89HDF\r\n\x1a\n": "this is an HDF5 file; save its words and vectors as .npz or word2vec",
     b"\x93NUMPY": "this is a matrix without words; put it in a folder as vectors.npy, next to words.txt",
 }
@@ -99,8 +99,8 @@ class WordVectors:
         """Read a file or folder. The format and the compression are found from the content.
 
         Args:
-            path: word2vec (text or binary), fastText .vec, GloVe, .npz, gensim's .kv or .model (read as data, nothing
-                in it is run), .safetensors, or a folder with words.txt and vectors.npy; or the URL of one of these.
+            path: word2vec (text or binary), fastText (.vec or .bin), GloVe, .npz, gensim's .kv or .model (read as data,
+                nothing in it is run), .safetensors, or a folder with words.txt and vectors.npy; or a URL of one.
             limit: Read only this many rows.
             scratch: A folder in which a hidden file keeps the vectors of a text or word2vec file, so that they need not
                 fit in memory; by default they do.
@@ -194,7 +194,7 @@ def read_file(path: PathLike, limit: int | None, progress: bool | None, scratch:
             if re.match(pattern, head):
                 if size:
                     stream.seek(0)
-                return read(path, stream if size else io.BytesIO(head + stream.read()))
+                return read(path, stream if size else io.BytesIO(head + stream.read()), limit)
         layout = text.find_layout(path, head)
         possible = size // (2 * layout.dims)  # a number takes at least two bytes
         rows = text.RowBuilder(path, layout.dims, min(layout.announced or 0, possible, limit or possible), scratch)
@@ -211,7 +211,7 @@ def read_file(path: PathLike, limit: int | None, progress: bool | None, scratch:
         return rows.words, rows.matrix[: len(rows)]
 
 
-def read_npz(path: PathLike, stream: BinaryIO) -> tuple[list[str], npt.NDArray[Any]]:
+def read_npz(path: PathLike, stream: BinaryIO, _: int | None = None) -> tuple[list[str], npt.NDArray[Any]]:
     """Read an archive with the arrays `words` and `vectors`."""
     with damage_in(path, "the archive is damaged"), zipfile.ZipFile(stream) as archive:
         names = [name.removesuffix(".npy") for name in archive.namelist()]
@@ -226,7 +226,7 @@ def read_npz(path: PathLike, stream: BinaryIO) -> tuple[list[str], npt.NDArray[A
     return words.tolist(), vectors
 
 
-def read_safetensors(path: PathLike, stream: BinaryIO) -> tuple[list[str], npt.NDArray[Any]]:
+def read_safetensors(path: PathLike, stream: BinaryIO, _: int | None = None) -> tuple[list[str], npt.NDArray[Any]]:
     """Read the tensors `vectors` (float) and `words` (UTF-8, one word per line)."""
     from safetensors.numpy import load
 
@@ -339,7 +339,8 @@ def as_matrix(vectors: Any, source: str, error: type[FormatError] | type[InputEr
     return array
 
 
-READERS: dict[bytes, Callable[[PathLike, BinaryIO], Unchecked]] = {  # by the first bytes
+READERS: dict[bytes, Callable[[PathLike, BinaryIO, int | None], Unchecked]] = {  # by the first bytes
+    rb"\xba\x16\x4f\x2f": read_fasttext,
     rb"(?s:....)\0\0\0\0\{": read_safetensors,  # the size of the header, in eight bytes, and JSON
     rb"PK\x03\x04": read_npz,
     rb"\x80": read_gensim,

@@ -51,6 +51,6 @@ def mean_vectors(
         weights = (a / (a + np.array([probs.get(word, 0.0) for word in rows]))).astype(np.float32)
     out = np.empty((len(texts), vectors.shape[1]), np.float32)
     compose(np.concatenate([[0], np.cumsum(lengths)]), used, weights[used], vectors, out)
-    counted = np.bincount(np.repeat(np.arange(len(texts)), lengths), vectors.any(axis=1)[used], len(texts))
+    counted = np.bincount(np.repeat(np.arange(len(texts)), lengths), np.any(vectors, axis=1)[used], len(texts))
     out /= np.maximum(counted, 1)[:, None].astype(np.float32)
     return out
