@@ -440,7 +440,7 @@ def test_the_command(web, monkeypatch, capsys, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["mine", "--force"], "--force replaces a model; give its folder with --output"),
+        (["mine", "--force"], "--force replaces a model; name its folder with --output"),
         (["mine", "--json", "-o", "model"], "leave out --json"),
         (["-o", "model"], "give the NAME of vectors"),
     ],
