@@ -1,4 +1,4 @@
-"""The command line: python -m experiments reproduce ..., real-data, corpora, learn, contexts, or trust."""
+"""The command line: python -m experiments reproduce ..., real-data, corpora, learn, contexts, love, or trust."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import sys
 from pathlib import Path
 
-from experiments import contexts, corpora, learn, real_data, trust
+from experiments import contexts, corpora, learn, love, real_data, trust
 from experiments.data import MissingData
 from experiments.report import write_report
 from experiments.reproduce import ELSEWHERE, Runner
@@ -67,8 +67,13 @@ def main(arguments: list[str] | None = None) -> None:
     command.add_argument("names", nargs="*", metavar="NAME", help=f"default: all of {', '.join(contexts.EXPERIMENTS)}")
     command.add_argument("--data", type=Path, default=os.environ.get("PBOS_DATA"), help="the data folder")
     command.set_defaults(run=measure_contexts)
-    command = commands.add_parser("jobs", help="write what neural.py and kvq.py need, to run them where a GPU is")
-    command.add_argument("model", choices=("neural", "kvq"))
+    command = commands.add_parser("love", help="compare with LOVE, trained where a GPU is, on the same words")
+    command.add_argument("--data", type=Path, default=os.environ.get("PBOS_DATA"), help="the data folder")
+    command.set_defaults(
+        run=lambda options: sys.stdout.writelines(f"{line}\n" for line in love.make(data_folder(options)))
+    )
+    command = commands.add_parser("jobs", help="write what is trained where a GPU is: neural.py, kvq.py, love_train.py")
+    command.add_argument("model", choices=("neural", "kvq", "love"))
     command.add_argument("--data", type=Path, default=os.environ.get("PBOS_DATA"), help="the data folder")
     command.set_defaults(run=jobs)
     try:
@@ -116,11 +121,13 @@ def measure_contexts(options: argparse.Namespace) -> None:
 
 
 def jobs(options: argparse.Namespace) -> None:
-    """Write the job of the neural models, or those of KVQ-FH."""
+    """Write the job of the neural models or of LOVE, or those of KVQ-FH."""
     runner, folder = Runner(data_folder(options), Path("results/.cache")), ELSEWHERE / options.model
     if options.model == "neural":
         (row,) = (row for row in read_rows("real-unseen") if row.model == "default")
         written = [runner.neural_job(row, folder / "job.npz")]
+    elif options.model == "love":
+        written = list(love.job(data_folder(options)))
     else:
         written = list(runner.kvq_jobs([row for row in read_rows() if row.model == "kvq"], folder))
     sys.stderr.writelines(f"wrote {file}\n" for file in written)

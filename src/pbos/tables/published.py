@@ -53,6 +53,8 @@ class Table(NamedTuple):
     size: int = 0  # of the file in bytes; 0 if we do not know it
     file: str = ""  # what to take out of the file, if it is an archive; `*` stands for anything
     reader: str = ""  # "polyglot" or "navec", if the file is in none of the formats of `WordVectors.read`
+    codes: dict[str, str] | None = None  # for ISO3 in the URL: longer codes of languages
+    second: dict[str, Any] | None = None  # what differs in the home that is asked if the first does not answer
 
 
 def tables() -> list[Table]:
@@ -64,7 +66,9 @@ def find(name: str) -> Table:
     """Return a table by its name; raise InputError if there is none."""
     for table in tables():
         if match := re.fullmatch(table.name.replace("LANG", "([a-z]{2,3})"), name.lower()):
-            return table._replace(name=name.lower(), url=table.url.replace("LANG", match[match.lastindex or 0]))
+            code = match[match.lastindex or 0]
+            url = table.url.replace("LANG", code).replace("ISO3", (table.codes or {}).get(code, code))
+            return table._replace(name=name.lower(), url=url, codes=None)
     raise InputError(
         f"unknown vectors {name!r}; `pbos get` lists them, where LANG stands for a language, as in fasttext-crawl-de"
     )
@@ -104,6 +108,9 @@ def make(table: Table, work: Path, folder: Path) -> None:
     try:
         archive = download(table.url, work, table.size)
     except InputError as error:
+        if table.second:
+            say(str(error))
+            return make(table._replace(**table.second, second=None), work, folder)
         raise InputError(f"{error}; see {table.page}") from error
     try:
         with write_whole_folder(folder) as fresh:
