@@ -464,8 +464,8 @@ def test_the_command(web, monkeypatch, capsys, tmp_path):
     ("arguments", "message"),
     [
         (["mine", "--force"], "--force replaces a model; name its folder with --output"),
-        (["mine", "--json", "-o", "model"], "leave out --json"),
-        (["-o", "model"], "give the NAME of vectors"),
+        (["mine", "--json", "-o", "model"], "without --json"),
+        (["-o", "model"], "give the NAME of the vectors"),
     ],
 )
 def test_options_that_would_do_nothing(capsys, arguments, message):
