@@ -182,7 +182,7 @@ def test_no_network(hub, model, monkeypatch):
 def test_offline_and_not_in_the_cache(hub, model, monkeypatch):
     model.push_to_hub("owner/name")
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
-    with pytest.raises(ModelError, match=r"^hf://owner/name is not in the cache, and HF_HUB_OFFLINE is set$"):
+    with pytest.raises(ModelError, match=r"^hf://owner/name is not in the cache, and the .* be reached .*"):
         pbos.load("hf://owner/name")
     with pytest.raises(ModelError, match=r"^hf://owner/name: the Hugging Face Hub cannot be reached .*OFFLINE"):
         model.push_to_hub("owner/name")

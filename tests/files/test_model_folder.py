@@ -181,7 +181,7 @@ DAMAGE = {
     "no JSON header": (lambda f: set_header_length(f, 17), "damaged header"),
     "info is a list": (lambda f: change_config(f, info=["x"]), "an info that is not an object"),
     "deep JSON": (lambda f: (f / "config.json").write_text("[" * 10**6), "is not valid JSON"),
-    "large config": (lambda f: (f / "config.json").write_text(" " * (17 << 20)), "has more than 16 MiB"),
+    "large config": (lambda f: (f / "config.json").write_text(" " * (17 << 20)), "is not valid JSON"),
     "weight of 400 digits": (
         lambda f: change_config(f, spelling={"boundaries": True, "start_weight": 10**400}),
         "start_weight must be a finite number",
