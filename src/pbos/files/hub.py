@@ -134,7 +134,7 @@ def errors_about(place: Place) -> Iterator[None]:
         problem = next((PROBLEMS[kind] for kind in PROBLEMS if isinstance(error, kind)), None)
         if problem is None:
             raise
-        if problem == REFUSED and (error.response is None or error.response.status_code not in (401, 403)):
+        if problem == REFUSED and getattr(getattr(error, "response", None), "status_code", None) not in (401, 403):
             problem = ": {said}"
         sentence = problem.format(said=said, hub=api().endpoint, repo=place.repo, revision=place.revision)
         raise ModelError(f"{place.url}{sentence}") from harmless(error)

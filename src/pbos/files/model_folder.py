@@ -73,8 +73,9 @@ def save_folder(path: PathLike, tensors: Tensors, config: dict[str, Any], card: 
     content[CHECKSUM] = checksum(content, header)
     with write_whole_folder(target, last=CONFIG) as temporary:
         with (temporary / TENSORS).open("xb") as stream:
-            for part in (len(header).to_bytes(8, "little"), header, *(array.data for _, array in arrays)):
-                stream.write(part)
+            stream.write(len(header).to_bytes(8, "little") + header)
+            for _, array in arrays:
+                stream.write(array.data)
         (temporary / CONFIG).write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
         (temporary / CARD).write_text(card, encoding="utf-8")
 

@@ -67,7 +67,7 @@ class Interrupts:
             signal.signal(signal.SIGINT, self._again)
         place = self._innermost_that_can_be_left(frame)
         if place is None or place is frame:
-            self._raise(frame)
+            self.raise_now()
         else:
             self._raise_in(place)
 
@@ -91,18 +91,15 @@ class Interrupts:
         sys.settrace(lambda *_: None)
 
     def raise_now(self) -> None:
-        """Raise what waits."""
+        """Raise what waits, if it does, or has just come."""
         global _waiting
         place, self._place, _waiting = self._place, None, None
-        sys.settrace(None)
         if place is not None:
+            sys.settrace(None)
             place.f_trace = None
-        self._raise(place)
-
-    def _raise(self, frame: FrameType | None) -> None:
         assert self._handler is not None
         try:
-            self._handler(signal.SIGINT, frame)
+            self._handler(signal.SIGINT, place)
         except BaseException as error:
             self._raised = type(error)
             raise
