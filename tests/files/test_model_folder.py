@@ -176,7 +176,7 @@ DAMAGE = {
     "unknown spelling": (lambda f: change_config(f, spelling={"new": 1}), "bad spelling settings"),
     "no spelling": (lambda f: change_config(f, spelling=None), "bad spelling settings"),
     "tensors cut": (lambda f: os.truncate(f / "model.safetensors", 900), "header of impossible length|inside the file"),
-    "tensors empty": (lambda f: os.truncate(f / "model.safetensors", 0), "is truncated: 0 bytes"),
+    "tensors empty": (lambda f: os.truncate(f / "model.safetensors", 0), "has a header of impossible length 0"),
     "long header": (lambda f: set_header_length(f, 2**60), "header of impossible length"),
     "no JSON header": (lambda f: set_header_length(f, 17), "damaged header"),
     "info is a list": (lambda f: change_config(f, info=["x"]), "an info that is not an object"),

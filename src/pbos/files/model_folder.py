@@ -247,13 +247,10 @@ def read_config(folder: Path, stream: BinaryIO) -> dict[str, Any]:
 def map_tensors(file: Path, stream: BinaryIO, layout: Layout) -> tuple[Tensors, bytes, dict[str, Any]]:
     """Map a safetensors file into memory; return its tensors, which are views, its header and their checksums."""
     size = os.fstat(stream.fileno()).st_size
-    if size < 8:
-        raise ModelError(f"{file} is truncated: {size} bytes; {FRESH_COPY}")
-    data = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
-    length = int.from_bytes(data[:8], "little")
+    length = int.from_bytes(stream.read(8), "little")
     if not 2 <= length <= min(size - 8, MAX_HEADER):
         raise ModelError(f"{file} has a header of impossible length {length}; {FRESH_COPY}")
-    content = data[8 : 8 + length]
+    content, start = stream.read(length), 8 + length
     try:
         header = json.loads(content)
         checksums = dict(header.pop("__metadata__", {}))
@@ -264,17 +261,15 @@ def map_tensors(file: Path, stream: BinaryIO, layout: Layout) -> tuple[Tensors, 
         }
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         raise ModelError(f"{file} has a damaged header; {FRESH_COPY}") from None
-    tensors = {}
+    data, tensors = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ), {}
     for name, (kind, shape, *ends) in entries.items():
         check_type(f"{file}: tensor {name}", kind, shape, layout[name])
-        dtype, first = np.dtype(NUMPY_TYPES[kind]), 8 + length
-        expected = math.prod(shape) * dtype.itemsize
-        are_places = len(ends) == 2 and all(type(end) is int and end >= 0 for end in ends)
-        if not are_places or ends[1] - ends[0] != expected or first + ends[1] > size:
-            raise ModelError(f"{file}: tensor {name} is not inside the file; {FRESH_COPY}")
-        if (first + ends[0]) % dtype.itemsize:
-            raise ModelError(f"{file}: tensor {name} is not aligned")
-        tensors[name] = np.frombuffer(data, dtype, math.prod(shape), first + ends[0]).reshape(shape)
+        dtype = np.dtype(NUMPY_TYPES[kind])
+        are_places = [type(end) for end in ends] == [int, int] and 0 <= ends[0] <= ends[1] <= size - start
+        is_aligned = are_places and (start + ends[0]) % dtype.itemsize == 0
+        if not is_aligned or ends[1] - ends[0] != math.prod(shape) * dtype.itemsize:
+            raise ModelError(f"{file}: tensor {name} is not inside the file, or not aligned; {FRESH_COPY}")
+        tensors[name] = np.frombuffer(data, dtype, math.prod(shape), start + ends[0]).reshape(shape)
     return tensors, content, checksums
 
 
