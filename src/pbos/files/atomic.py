@@ -24,7 +24,6 @@ from typing import Any, BinaryIO
 from pbos.errors import InputError
 from pbos.files.paths import (
     PathLike,
-    digest_of,
     is_hub,
     is_remote,
     resolve_links,
@@ -42,7 +41,6 @@ LOCK = ".lock"
 HIDDEN = re.compile(r"\.(.+)\.[0-9a-f]{12}\.tmp", re.DOTALL)  # folders for what is not complete yet
 NEW, OLD = "new", "old"  # names in a hidden folder; the latter with a number
 CONTENT = re.compile(rf"{re.escape(LOCK)}|{NEW}|{OLD}\d*|\.{NEW}\.[0-9a-f]{{12}}\.tmp")
-LONG_NAME = 100  # bytes; that of a hidden folder has 18 more, and disks allow 255 or, if they are encrypted, 143
 DESCRIPTOR = re.compile(r"/dev/(?:fd/(\d+)|(stdout|stderr))")
 DISK_IS_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -91,10 +89,8 @@ def staging_path(target: Path) -> Iterator[Path]:
     It is in a hidden folder next to the target, which is locked and removed at the end. Those that killed processes
     have left are not locked, and removed first. If the target is a link, it is not followed.
     """
-    with suppress(FileNotFoundError):
-        target.lstat()  # now, not after the work, is the time to learn that there can be no such name
     sweep(target.parent, target.name)
-    folder = target.with_name(f".{_stem(target.name)}.{secrets.token_hex(6)}.tmp")
+    folder = target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp")
     with errors_about(target, folder), lock(folder, mode=0o700) as handle:
         if handle is not None and [entry.name for entry in os.scandir(handle)] != [LOCK]:  # somebody put another there
             raise OSError(errno.EBUSY, os.strerror(errno.EBUSY), str(target))
@@ -104,17 +100,13 @@ def staging_path(target: Path) -> Iterator[Path]:
             discard(folder, handle)
 
 
-def _stem(name: str) -> str:  # what stands for the name of a target in those of its hidden folders
-    return name if len(os.fsencode(name)) <= LONG_NAME else digest_of(name)
-
-
 def sweep(folder: Path, name: str | None = None) -> None:
     """Remove what killed processes have left of a file or folder that they were writing, or of all (not on Windows)."""
     with suppress(OSError):
         for path in folder.iterdir() if sys.platform != "win32" else ():
             found = HIDDEN.fullmatch(path.name)
-            if found and (name is None or found[1] == _stem(name)):
-                sweep_one(path, folder / (name or found[1]))
+            if found and name in (None, found[1]):
+                sweep_one(path, folder / found[1])
 
 
 def sweep_one(folder: Path, target: Path) -> None:

@@ -65,17 +65,16 @@ def state_in(info: dict[str, Any]) -> list[str]:
 
 
 class RemoteFile(io.RawIOBase):
-    """A remote file, open for reading; its size is 0 if it is not known, or the server sends no parts of files."""
+    """A remote file, open for reading."""
 
     def __init__(self, url: str) -> None:
-        self.url, self.state, self.size = url, list[str](), 0
+        self.url, self.state = url, list[str]()
         with store_of(url) as (system, place):
             self.file = system.open(place, "rb")
             details = getattr(self.file, "details", None) or {}
             if details.get("type") == "directory":
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
             if self.file.seekable():  # otherwise it is sent at once
-                self.size = getattr(self.file, "size", 0) or 0
                 self.state = state_in(details)
                 if not any(self.state[1:]):
                     self.state = state_in(system.info(place))

@@ -134,12 +134,7 @@ def check(scheduler: Any) -> None:
 
 @contextmanager
 def connect(scheduler: str | Any) -> Iterator[Workers]:
-    """Connect to a cluster.
-
-    Args:
-        scheduler: The address of a scheduler, such as "tcp://10.0.0.1:8786"; "local", to start workers on this machine
-            for the time being; or Dask's client.
-    """
+    """Connect to Dask's client, to the scheduler at an address or, for "local", to workers started here meanwhile."""
     if not isinstance(scheduler, str):
         yield Workers(scheduler)
         return
