@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pbos.errors import ModelError
-from pbos.files.atomic import check_target, errors_about, write_whole_folder
+from pbos.files.atomic import check_target, write_whole_folder
 from pbos.files.cache import fetch
 from pbos.files.paths import (
     PathLike,
@@ -182,41 +182,33 @@ def load_folder(folder: Path, layout: Layout, verify: bool = False) -> tuple[Ten
             makes = "give its folder" if folder.name in (TENSORS, CONFIG) else "make one with pbos train"
             hint = f"; this is a file, and a model is a folder: {makes}" if folder.is_file() else ""
             raise ModelError(f"no model folder at {folder}{hint}")
-        handle = os.open(folder, os.O_RDONLY) if os.open in os.supports_dir_fd else None  # not on Windows
+        before, missing = folder.stat(), ""
         try:
-            with open_regular(folder / CONFIG, handle) as stream:
+            with open_regular(folder / CONFIG) as stream:
                 config = read_config(folder, stream)
-            with open_regular(folder / TENSORS, handle) as stream:
+            with open_regular(folder / TENSORS) as stream:
                 tensors, header, checksums = map_tensors(folder / TENSORS, stream, layout)
-            # models of older versions have no checksums
-            if CHECKSUM in config and config[CHECKSUM] != checksum(config, header):
-                raise damaged(folder, f"the checksum says that {CONFIG} has changed, or does not belong to {TENSORS}")
-            for name, array in tensors.items():
-                is_checked = name in checksums and (verify or array.nbytes <= CHECKED_AT_LOAD)
-                if is_checked and crc(array) != checksums[name]:
-                    raise damaged(folder, f"the checksum of {name} is wrong")
-            return tensors, config
         except FileNotFoundError as error:
-            if handle is not None and not os.path.samestat(os.fstat(handle), folder.stat()):
-                continue  # it has been replaced, and its files removed
-            name = Path(error.filename).name
-            whole = "" if name == CONFIG else "complete "
-            hint = "; make one of these word vectors with pbos train" if (folder / "vectors.npy").exists() else ""
-            raise ModelError(f"{folder} is not a {whole}pbos model: it has no {name}{hint}") from None
-        finally:
-            if handle is not None:
-                os.close(handle)
+            missing = Path(error.filename).name
+        now = folder.stat()
+        if (now.st_ino, now.st_mtime_ns) == (before.st_ino, before.st_mtime_ns):
+            break  # otherwise it has been replaced meanwhile
+    if missing:
+        whole = "" if missing == CONFIG else "complete "
+        hint = "; make one of these word vectors with pbos train" if (folder / "vectors.npy").exists() else ""
+        raise ModelError(f"{folder} is not a {whole}pbos model: it has no {missing}{hint}")
+    if CHECKSUM in config and config[CHECKSUM] != checksum(config, header):  # models of older versions have none
+        raise damaged(folder, f"the checksum says that {CONFIG} has changed, or does not belong to {TENSORS}")
+    for name, array in tensors.items():
+        is_checked = name in checksums and (verify or array.nbytes <= CHECKED_AT_LOAD)
+        if is_checked and crc(array) != checksums[name]:
+            raise damaged(folder, f"the checksum of {name} is wrong")
+    return tensors, config
 
 
-def open_regular(file: Path, folder: int | None = None) -> BinaryIO:
-    """Open a regular file, in an open folder if one is given; from a pipe, nothing may ever come."""
-
-    def opener(path: str, flags: int) -> int:
-        flags |= getattr(os, "O_NONBLOCK", 0)
-        return os.open(path, flags) if folder is None else os.open(file.name, flags, dir_fd=folder)
-
-    with errors_about(file, Path(file.name)):  # relative to the folder
-        stream = open(file, "rb", opener=opener)
+def open_regular(file: Path) -> BinaryIO:
+    """Open a regular file; from a pipe, nothing may ever come."""
+    stream = open(file, "rb", opener=lambda path, flags: os.open(path, flags | getattr(os, "O_NONBLOCK", 0)))
     if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
         stream.close()
         raise ModelError(f"{file} is not a regular file, but a pipe or a device; {FRESH_COPY}")

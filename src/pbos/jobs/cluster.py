@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from pbos import __version__
-from pbos.errors import ClusterError, InputError, MissingExtraError, PbosError
+from pbos.errors import ClusterError, MissingExtraError, PbosError
 
 try:
     import dask
@@ -26,6 +26,7 @@ except ImportError:
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+SCHEDULER = (str, Client)  # the types of what names one
 RETRIES = 2  # of a part that failed; a part whose worker was lost is always run again
 PATIENCE = 10  # seconds to wait for a scheduler to answer, and for its first worker
 LOCAL = {
@@ -124,12 +125,6 @@ def attempt(function: bytes, item: bytes) -> Any:
         return loads(function)(loads(item))
     except PbosError as error:
         return error
-
-
-def check(scheduler: Any) -> None:
-    """Raise InputError if this is neither an address nor Dask's client."""
-    if not (isinstance(scheduler, (str, Client)) and scheduler != ""):
-        raise InputError(f'scheduler must be an address, "local" or a Dask client, got {scheduler!r}')
 
 
 @contextmanager
