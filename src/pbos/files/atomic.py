@@ -118,9 +118,9 @@ def sweep_one(folder: Path, target: Path) -> None:
         file = os.open(LOCK, os.O_RDWR | os.O_NOFOLLOW, dir_fd=handle)
         stack.callback(os.close, file)
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        is_same = os.path.samestat(os.fstat(file), (folder / LOCK).lstat())  # or swept by another, and made again
         names = sorted(entry.name for entry in os.scandir(handle))
-        if is_same and all(map(CONTENT.fullmatch, names)):  # or something else was given this name
+        is_same = os.path.samestat(os.fstat(file), (folder / LOCK).lstat())  # else it was swept, and made again
+        if is_same and all(map(CONTENT.fullmatch, names)):  # else something else was given this name
             if names[-1].startswith(OLD) and not target.exists():
                 os.rename(names[-1], target, src_dir_fd=handle)  # killed after moving it away: see `put_in_place`
             discard(folder, handle)
