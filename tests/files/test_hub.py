@@ -82,7 +82,7 @@ def test_a_segmenter_and_what_commands_write(hub, run, small_vectors, tmp_path):
     code, _, err = run("train", "vectors.vec", "--limit", "300", "-o", "hf://owner/trained")
     assert code == 0, err
     assert json.loads(run("info", "-m", "hf://owner/trained", "--json")[1])["words"] == 300
-    assert "has a model already" in run("train", "vectors.vec", "-o", "hf://owner/trained")[2]
+    assert "already contains a model" in run("train", "vectors.vec", "-o", "hf://owner/trained")[2]
     assert run("train", "vectors.vec", "--plan", "-o", "hf://owner/planned")[0] == 0
     with pytest.raises(ModelError, match="no such repository"):
         pbos.load("hf://owner/planned")
@@ -182,7 +182,7 @@ def test_no_network(hub, model, monkeypatch):
 def test_offline_and_not_in_the_cache(hub, model, monkeypatch):
     model.push_to_hub("owner/name")
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
-    with pytest.raises(ModelError, match=r"^hf://owner/name is not in the cache, and HF_HUB_OFFLINE is set$"):
+    with pytest.raises(ModelError, match=r"^hf://owner/name is not in the cache, and the .* be reached .*"):
         pbos.load("hf://owner/name")
     with pytest.raises(ModelError, match=r"^hf://owner/name: the Hugging Face Hub cannot be reached .*OFFLINE"):
         model.push_to_hub("owner/name")

@@ -312,8 +312,8 @@ def test_other_content_is_never_replaced(saved, store, model, small_vectors):
         ("embed -m s3://bucket/cut x", "model.safetensors has a header of impossible length"),
         ("embed -i s3://bucket/cut.gz", "s3://bucket/cut.gz: the compressed data is damaged or cut short"),
         ("embed -i s3://bucket/cut.parquet", "s3://bucket/cut.parquet is damaged, or not the kind of table"),
-        ("embed -m nowhere://x x", "nowhere://x: Protocol not known: nowhere"),
-        ("embed -m nolib://x x", "nolib://x: Install nolib to access this"),
+        ("embed -m nowhere://x x", "nowhere://x/config.json: Protocol not known: nowhere"),
+        ("embed -m nolib://x x", "nolib://x/config.json: Install nolib to access this"),
         ("embed -m http://127.0.0.1:1/x x", "connect call failed"),
     ],
 )

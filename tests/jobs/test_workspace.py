@@ -39,8 +39,8 @@ def test_arrays_to_fill(work, by_column):
     assert array.tolist() == np.arange(15).reshape(5, 3).tolist()
     assert work.keep("some", array) is array
     if work.folder is not None:
-        assert np.load(work.path("some")).tolist() == array.tolist()
-        assert work.path("some").stat().st_size == 128 + 60
+        assert np.load(work.folder / "some.npy").tolist() == array.tolist()
+        assert (work.folder / "some.npy").stat().st_size == 128 + 60
         assert array.flags.f_contiguous == by_column
         assert (work.empty("some", (5, 3), np.float32) == 0).all()  # a new one; the other stays as it is
         assert array[4, 2] == 14
@@ -62,7 +62,7 @@ def test_a_mapped_array_is_pickled_as_the_name_of_its_file(tmp_path):
         assert part.tolist() == list(range(10, 20))
         assert type(pickle.loads(pickle.dumps(array + 1))) is np.ndarray
     work.forget(array)
-    assert not work.path("some-False").exists()
+    assert not (work.folder / "some-False.npy").exists()
 
 
 def test_arrays_are_mapped_on_many_threads(tmp_path):

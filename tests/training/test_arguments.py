@@ -62,7 +62,7 @@ LEARNING = [
     ({"window": 101}, "window can be at most 100"),
     ({"seed": 2**63}, "seed can be at most"),
     ({"memory": "1M"}, "memory must be at least 512M"),
-    ({"memory": "much"}, "memory must be a number of bytes or such as '4G', got 'much'"),
+    ({"memory": "much"}, "memory must be .*, as a number of bytes or such as '4G', got 'much'"),
     ({"vectors": "words.xyz"}, "unknown suffix .xyz"),
     ({"vectors": "no/words.vec"}, "no/words.vec cannot be written: its folder does not exist"),
     ({"counts": "counts.xyz"}, "counts are not written as .xyz"),

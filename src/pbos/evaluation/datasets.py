@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 
 from pbos.errors import FormatError
-from pbos.files.paths import PathLike, plain_suffix, read_lines
+from pbos.files.paths import PathLike, read_lines
 from pbos.tables.counts import at_commas, at_tabs, is_name, is_number
-from pbos.tables.formats import FORMATS
 
 Pair = tuple[str, str, float]  # two words and how similar people find them
 
@@ -23,22 +22,18 @@ def read_pairs(path: PathLike, *, encoding: str = "UTF-8") -> list[Pair]:
         path: The file, perhaps compressed; any line ending works.
         encoding: What to try if the file is not UTF-8.
     """
-    vectors = FormatError(
-        f"{os.fspath(path)}: these look like word vectors, not pairs of words and their scores; "
-        "to evaluate vectors, give them with --targets"
-    )
-    if any(plain_suffix(path) in format.suffixes for name, format in FORMATS.items() if name != "word2vec"):
-        raise vectors
     lines = read_lines(path, encodings=tuple(dict.fromkeys(("UTF-8", encoding))))
-    splits = (at_tabs, at_commas, str.split)
-    sample = [text for _, text in lines[:SAMPLE]]
-    split = next((split for split in splits if any(score_column(split(text)) for text in sample)), str.split)
-    rows = [(number, [field.strip() for field in split(text)]) for number, text in lines]
-    last = rows[len(sample) - 1][1]
+    for split in (at_tabs, at_commas, str.split):
+        rows = [(number, [field.strip() for field in split(text)]) for number, text in lines]
+        numbers = [at for _, fields in rows[:SAMPLE] for at in range(2, len(fields)) if is_number(fields[at])]
+        if numbers:
+            break
+    first, last, column = rows[0][1], rows[:SAMPLE][-1][1], min(numbers, default=2)
     if len(last) > 3 and all(map(is_number, last[1:])):
-        raise vectors
-    column = min(filter(None, (score_column(fields) for _, fields in rows[: len(sample)])), default=2)
-    first = rows[0][1]
+        raise FormatError(
+            f"{os.fspath(path)}: these look like word vectors, not pairs of words and their scores; "
+            "to evaluate vectors, give them with --targets"
+        )
     if len(rows) > 1 and len(first) > column and is_name(first[column]):
         rows = rows[1:]
     for number, fields in rows:
@@ -48,8 +43,3 @@ def read_pairs(path: PathLike, *, encoding: str = "UTF-8") -> list[Pair]:
                 "separate them by tabs, commas or spaces, the same in every line"
             )
     return [(fields[0], fields[1], float(fields[column])) for _, fields in rows]
-
-
-def score_column(fields: list[str]) -> int | None:
-    """Return the first column after the two words that is a number."""
-    return next((at for at in range(2, len(fields)) if is_number(fields[at])), None)

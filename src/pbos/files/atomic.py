@@ -24,7 +24,6 @@ from typing import Any, BinaryIO
 from pbos.errors import InputError
 from pbos.files.paths import (
     PathLike,
-    digest_of,
     is_hub,
     is_remote,
     resolve_links,
@@ -42,9 +41,7 @@ LOCK = ".lock"
 HIDDEN = re.compile(r"\.(.+)\.[0-9a-f]{12}\.tmp", re.DOTALL)  # folders for what is not complete yet
 NEW, OLD = "new", "old"  # names in a hidden folder; the latter with a number
 CONTENT = re.compile(rf"{re.escape(LOCK)}|{NEW}|{OLD}\d*|\.{NEW}\.[0-9a-f]{{12}}\.tmp")
-LONG_NAME = 100  # bytes; that of a hidden folder has 18 more, and disks allow 255 or, if they are encrypted, 143
-ACCESS_LIST = "system.posix_acl_access"
-DESCRIPTOR = re.compile(r"/(?:dev|proc/self)/(?:fd/(\d+)|(stdout|stderr))")
+DESCRIPTOR = re.compile(r"/dev/(?:fd/(\d+)|(stdout|stderr))")
 DISK_IS_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -92,11 +89,9 @@ def staging_path(target: Path) -> Iterator[Path]:
     It is in a hidden folder next to the target, which is locked and removed at the end. Those that killed processes
     have left are not locked, and removed first. If the target is a link, it is not followed.
     """
-    with suppress(FileNotFoundError):
-        target.lstat()  # now, not after the work, is the time to learn that there can be no such name
     sweep(target.parent, target.name)
-    folder = target.with_name(f".{_stem(target.name)}.{secrets.token_hex(6)}.tmp")
-    with errors_about(target, folder), lock(folder) as handle:
+    folder = target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp")
+    with errors_about(target, folder), lock(folder, mode=0o700) as handle:
         if handle is not None and [entry.name for entry in os.scandir(handle)] != [LOCK]:  # somebody put another there
             raise OSError(errno.EBUSY, os.strerror(errno.EBUSY), str(target))
         try:
@@ -105,45 +100,39 @@ def staging_path(target: Path) -> Iterator[Path]:
             discard(folder, handle)
 
 
-def _stem(name: str) -> str:  # what stands for the name of a target in those of its hidden folders
-    return name if len(os.fsencode(name)) <= LONG_NAME else digest_of(name)
-
-
 def sweep(folder: Path, name: str | None = None) -> None:
     """Remove what killed processes have left of a file or folder that they were writing, or of all (not on Windows)."""
-    if sys.platform == "win32":
-        return
     with suppress(OSError):
-        for path in folder.iterdir():
+        for path in folder.iterdir() if sys.platform != "win32" else ():
             found = HIDDEN.fullmatch(path.name)
-            if found and (name is None or found[1] == _stem(name)):
-                sweep_one(path, folder / (name or found[1]))
+            if found and name in (None, found[1]):
+                sweep_one(path, folder / found[1])
 
 
 def sweep_one(folder: Path, target: Path) -> None:
     """Remove a hidden folder, if it is ours and the process that has made it is gone."""
     with suppress(OSError), ExitStack() as stack:
-        handle = _open_folder(folder)
-        stack.callback(os.close, handle)
-        if os.fstat(handle).st_uid != os.geteuid():
-            return
+        handle = _open_folder(folder, stack, True)
         with suppress(OSError):
             folder.rmdir()  # killed before there was a lock: it is empty
         file = os.open(LOCK, os.O_RDWR | os.O_NOFOLLOW, dir_fd=handle)
         stack.callback(os.close, file)
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if not os.path.samestat(os.fstat(file), (folder / LOCK).lstat()):
-            return  # another process has swept it, and its owner has made it again
         names = sorted(entry.name for entry in os.scandir(handle))
-        if not all(map(CONTENT.fullmatch, names)):
-            return  # something else that was given this name
-        if names[-1].startswith(OLD) and not target.exists():
-            os.rename(names[-1], target, src_dir_fd=handle)  # killed after moving it away: see `put_in_place`
-        discard(folder, handle)
+        is_same = os.path.samestat(os.fstat(file), (folder / LOCK).lstat())  # else it was swept, and made again
+        if is_same and all(map(CONTENT.fullmatch, names)):  # else something else was given this name
+            if names[-1].startswith(OLD) and not target.exists():
+                os.rename(names[-1], target, src_dir_fd=handle)  # killed after moving it away: see `put_in_place`
+            discard(folder, handle)
 
 
-def _open_folder(folder: Path) -> int:  # but none that a link leads to (not on Windows)
-    return os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+def _open_folder(folder: Path, stack: ExitStack, is_ours: bool = False) -> int:
+    """Open a folder until the stack ends, but none that a link leads to or, on request, that another user owns."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    stack.callback(os.close, handle)
+    if is_ours and os.fstat(handle).st_uid != os.geteuid():
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), str(folder))
+    return handle
 
 
 def discard(folder: Path, handle: int | None = None) -> None:
@@ -157,10 +146,7 @@ def discard(folder: Path, handle: int | None = None) -> None:
             shutil.rmtree(folder)
             return
         if handle is None:
-            handle = _open_folder(folder)
-            stack.callback(os.close, handle)
-            if os.fstat(handle).st_uid != os.geteuid():
-                return
+            handle = _open_folder(folder, stack, True)
         for _, folders, files, inner in os.fwalk(".", topdown=False, dir_fd=handle):
             for name in folders:
                 try:
@@ -199,9 +185,8 @@ def write_whole(path: PathLike) -> Iterator[BinaryIO]:
         return
     target = resolve_links(path)
     with errors_about(given, target), staging_path(target) as temporary:
-        mode = mode_of(target)
-        with open(temporary, "xb", opener=lambda name, flags: os.open(name, flags, 0o666 & mode)) as raw:
-            keep_rights(raw.fileno(), target)
+        with temporary.open("xb") as raw:
+            keep_mode(raw.fileno(), target)
             with compressed(raw, suffix_of(given)) as stream:
                 yield stream
             raw.flush()
@@ -212,13 +197,12 @@ def write_whole(path: PathLike) -> Iterator[BinaryIO]:
 
 def is_special_file(path: Path) -> bool:
     """Return whether there is something to write into, such as a pipe, and not a file to replace."""
-    try:
+    with suppress(FileNotFoundError, NotADirectoryError):
         kind = path.stat().st_mode
-    except (FileNotFoundError, NotADirectoryError):
-        return False
-    if stat.S_ISDIR(kind):
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-    return not stat.S_ISREG(kind) or DESCRIPTOR.fullmatch(str(path)) is not None
+        if stat.S_ISDIR(kind):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+        return not stat.S_ISREG(kind) or DESCRIPTOR.fullmatch(str(path)) is not None
+    return False
 
 
 def compressed(raw: BinaryIO, suffix: str) -> AbstractContextManager[BinaryIO]:
@@ -252,7 +236,7 @@ def write_whole_folder(path: PathLike, last: str = "") -> Iterator[Path]:
         return
     target = to_local_path(path)
     with staging_path(target) as temporary:
-        temporary.mkdir(mode_of(target) | 0o700)
+        temporary.mkdir()
         yield temporary
         put_in_place(temporary, target)
 
@@ -280,31 +264,32 @@ def uploaded(path: PathLike, last: str = "") -> Iterator[Path]:
 
 
 @contextmanager
-def lock(folder: Path, busy: str | None = None) -> Iterator[int | None]:
+def lock(folder: Path, busy: str | None = None, mode: int = 0o777) -> Iterator[int | None]:
     """Make a folder, if it is not there, keep other processes out of it, and yield it, open (None on Windows).
 
     If another process is in there, wait for it or, if `busy` is given, raise InputError with this message. The lock is
     on a file in the folder, because folders of other machines cannot be locked. A link to a folder is an error.
     """
-    handle, is_locked = None, False
+    if sys.platform == "win32":
+        folder.mkdir(exist_ok=True)
+        yield None
+        return
     with ExitStack() as stack:
-        while not is_locked:
-            with nullcontext() if folder.is_symlink() else suppress(FileExistsError):  # somebody may just remove it
-                folder.mkdir(exist_ok=True)
-            if sys.platform == "win32":
-                break
+        while True:
             stack.close()
+            with suppress(FileExistsError):
+                folder.mkdir(mode)
             with suppress(FileNotFoundError), errors_about(folder / LOCK, Path(LOCK)):  # somebody has just removed it
-                handle = _open_folder(folder)
-                stack.callback(os.close, handle)
+                handle = _open_folder(folder, stack)
                 file = os.open(LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666, dir_fd=handle)
                 stack.callback(os.close, file)
-                try:
-                    with suppress(OSError) if busy is None else nullcontext():  # some disks have no locks
+                with suppress(OSError):  # some disks have no locks
+                    try:
                         fcntl.flock(file, fcntl.LOCK_EX | (fcntl.LOCK_NB if busy else 0))
-                except BlockingIOError:
-                    raise InputError(busy) from None
-                is_locked = os.path.samestat(os.fstat(file), (folder / LOCK).lstat())
+                    except BlockingIOError:
+                        raise InputError(busy) from None
+                if os.path.samestat(os.fstat(file), (folder / LOCK).lstat()):
+                    break
         yield handle
 
 
@@ -317,31 +302,20 @@ def check_owner(folder: Path, handle: int | None) -> None:
             raise InputError(f"{folder} belongs to another user; choose another folder, or remove it")
 
 
-def mode_of(target: Path) -> int:
-    """Return the mode of a file or folder, which is the most that its replacement may have; 0o777 if there is none."""
-    with suppress(FileNotFoundError):
-        return target.stat().st_mode & 0o777
-    return 0o777
+def keep_mode(new: int, target: Path) -> None:
+    """Give an open new file or folder the mode of what it replaces (not on Windows).
 
-
-def keep_rights(new: int, target: Path) -> None:
-    """Give an open new file or folder the mode, the group and the access list of what it replaces (not on Windows).
-
-    To replace what another user owns gives nobody more rights than a new file does. If the group cannot be kept,
-    another one has only the rights that all have.
+    To replace what another user owns gives nobody more rights than a new file does, and another group has only the
+    rights that all have.
     """
-    with suppress(OSError, AttributeError):  # there is nothing, or the disk or the system has no such things
+    with suppress(OSError, AttributeError):  # there is nothing, or the disk or the system has no modes
         before, now = target.stat(), os.fstat(new)
-        mode = before.st_mode & (0o777 | stat.S_IMODE(now.st_mode))
+        mode = before.st_mode & 0o777 | now.st_mode & 0o7000
         if before.st_uid != now.st_uid:
             mode &= now.st_mode
         if before.st_gid != now.st_gid:
-            try:
-                os.fchown(new, -1, before.st_gid)
-            except OSError:
-                return os.fchmod(new, mode & (~0o070 | mode << 3))
+            mode &= ~0o070 | mode << 3
         os.fchmod(new, mode)
-        os.setxattr(new, ACCESS_LIST, os.getxattr(target, ACCESS_LIST))
 
 
 def put_in_place(temporary: Path, target: Path) -> None:
@@ -386,18 +360,11 @@ def reserve(stream: BinaryIO, size: int) -> None:
 
 
 def sync(path: Path, replaced: Path | None = None) -> None:
-    """Sync a file, or the entries of a folder if the system can; give it the rights of what it will replace."""
+    """Sync a file, or the entries of a folder if the system can; give it the mode of what it will replace."""
     is_folder = path.is_dir()
-    if is_folder and sys.platform == "win32":
-        return
-    with suppress(PermissionError) if is_folder else nullcontext():
+    with ExitStack() as stack, suppress(OSError) if is_folder else nullcontext():
         handle = os.open(path, os.O_RDONLY if is_folder else os.O_RDWR)  # Windows syncs only what may be written
-        try:
-            if replaced is not None:
-                keep_rights(handle, replaced)
-            os.fsync(handle)
-        except OSError as error:
-            if not is_folder or error.errno != errno.EINVAL:
-                raise
-        finally:
-            os.close(handle)
+        stack.callback(os.close, handle)
+        if replaced is not None:
+            keep_mode(handle, replaced)
+        os.fsync(handle)

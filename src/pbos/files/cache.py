@@ -40,8 +40,6 @@ def fetch(path: PathLike, *names: str) -> Path:
     sources = {name: f"{url}/{name}" for name in names} or {FILE: url}
     title = re.sub(r"\W+", "-", PurePosixPath(redacted(url)).name)[:50]
     home = user_cache("remote") / f"{title}-{digest_of(url)}"
-    with store_of(url):  # an error about its protocol names all of it
-        pass
     states = [state_of(source) for source in sources.values()]
     folder = home / digest_of(repr([*sources, *states]))
     is_known = all(any(versions) for _, *versions in states)

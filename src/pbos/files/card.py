@@ -23,7 +23,10 @@ model["unfriendliest"]
 
 | | |
 |---|---|
-{figures}
+| words it was trained on | {words:,} |
+| subwords | {subwords:,} |
+| vectors | {vectors:,} x {dims}, {dtype} |
+{best}| tells how far to trust a vector | {trust} |
 
 ## Settings
 
@@ -35,20 +38,11 @@ def model_card(config: dict[str, Any], path: str, metadata: dict[str, Any]) -> s
     """Return the card of a model: see `Model.card`."""
     facts = {**config, **config["spelling"], **config["info"], "confidence": config["confidence"]}
     facts |= facts.pop("training", {})
-    figures = {
-        "words it was trained on": f"{config['words']:,}",
-        "subwords": f"{config['subwords']:,}",
-        "vectors": f"{config['vectors']:,} x {config['dims']}, {config['dtype']}",
-    }
-    if tried := facts.pop("tried", None):
-        figures["cosine of held-out words with their true vectors"] = f"{max(tried.values()):.3f}"
-        scores = [f"{what}: {score}" for what, score in tried.items()]
-        facts["cosine of held-out words by lam, reliability"] = "; ".join(scores)
-    figures["tells how far to trust a vector"] = "yes" if config["confidence"] else "no"
     head = {"library_name": "pbos", "pipeline_tag": "feature-extraction", "tags": TAGS, **metadata}
-    return TEXT.format(
-        head="\n".join(f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in head.items()),
-        path=path,
-        figures="\n".join(f"| {name} | {value} |" for name, value in figures.items()),
-        facts="\n".join(f"- {name}: {value}" for name, value in facts.items() if not isinstance(value, (dict, list))),
-    )
+    parts = {"path": path, "trust": "yes" if config["confidence"] else "no", "best": ""}
+    if tried := facts.pop("tried", None):
+        parts["best"] = f"| cosine of held-out words with their true vectors | {max(tried.values()):.3f} |\n"
+        facts["cosine of held-out words by lam, reliability"] = "; ".join(f"{what}: {tried[what]}" for what in tried)
+    parts["head"] = "\n".join(f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in head.items())
+    shown = (f"- {name}: {value}" for name, value in facts.items() if not isinstance(value, (dict, list)))
+    return TEXT.format_map({**config, **parts, "facts": "\n".join(shown)})

@@ -25,7 +25,17 @@ except ImportError:
 
 URL = re.compile(r"hf://(?:(dataset|space|model)s/)?([^/@?]+/[^/@?]+)(?:@(refs/[^/]+/[^/]+|[^/]+))?(?:/(.+))?")
 LOG_IN = "log in with: hf auth login"
-NETWORK_ERROR = errors.HfHubHTTPError.__mro__[1]  # of the library for HTTP, which depends on the version
+REFUSED = f": no permission; {LOG_IN}, with a token that may use {{repo}}"
+NETWORK_ERRORS = (errors.HfHubHTTPError.__mro__[1], errors.OfflineModeIsEnabled)  # the first depends on the version
+PROBLEMS: dict[Any, str] = {  # the first that fits
+    errors.GatedRepoError: f" is gated; ask for access at {{hub}}/{{repo}}, then {LOG_IN}",
+    errors.RepositoryNotFoundError: f": no such repository, or it is private; check the name, or {LOG_IN}",
+    errors.RevisionNotFoundError: ": the repository has no revision {revision}",
+    errors.LocalEntryNotFoundError: " is not in the cache, and the Hugging Face Hub cannot be reached ({said})",
+    errors.HfHubHTTPError: REFUSED,
+    NETWORK_ERRORS: ": the Hugging Face Hub cannot be reached ({said})",
+    (AttributeError, LookupError, TypeError, ValueError): ": the answer of the Hub cannot be used ({said})",
+}
 
 
 class ProgressBar(tqdm):  # type: ignore[misc]
@@ -115,33 +125,16 @@ def api() -> HfApi:
 @contextmanager
 def errors_about(place: Place) -> Iterator[None]:
     """Turn the errors of huggingface_hub, which have several lines, into one sentence."""
-    cause: Exception
     try:
         yield
-        return
-    except errors.GatedRepoError as error:
-        cause, problem = error, f" is gated; ask for access at {api().endpoint}/{place.repo}, then {LOG_IN}"
-    except errors.RepositoryNotFoundError as error:
-        cause, problem = error, f": no such repository, or it is private; check the name, or {LOG_IN}"
-    except errors.RevisionNotFoundError as error:
-        cause, problem = error, f": the repository has no revision {place.revision}"
-    except errors.HFValidationError as error:
-        raise InputError(f"{place.url}: {first_line(error)}") from harmless(error)
-    except errors.LocalEntryNotFoundError as error:
-        offline = isinstance(error.__cause__, errors.OfflineModeIsEnabled)
-        why = "HF_HUB_OFFLINE is set" if offline else "the Hugging Face Hub cannot be reached"
-        cause, problem = error, f" is not in the cache, and {why}"
-    except errors.HfHubHTTPError as error:
-        refused = error.response is not None and error.response.status_code in (401, 403)
-        why = f"no permission; {LOG_IN}, with a token that may use {place.repo}" if refused else first_line(error)
-        cause, problem = error, f": {why}"
-    except (NETWORK_ERROR, errors.OfflineModeIsEnabled) as error:
-        cause, problem = error, f": the Hugging Face Hub cannot be reached ({first_line(error)})"
-    except (AttributeError, LookupError, TypeError, ValueError) as error:
-        cause, problem = error, f": the answer of the Hub cannot be used ({first_line(error)})"
-    raise ModelError(f"{place.url}{problem}") from harmless(cause)
-
-
-def first_line(error: Exception) -> str:
-    """Return the first line of a message, or the name of the error."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+    except Exception as error:
+        said = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+        if isinstance(error, errors.HFValidationError):
+            raise InputError(f"{place.url}: {said}") from harmless(error)
+        problem = next((PROBLEMS[kind] for kind in PROBLEMS if isinstance(error, kind)), None)
+        if problem is None:
+            raise
+        if problem == REFUSED and getattr(getattr(error, "response", None), "status_code", None) not in (401, 403):
+            problem = ": {said}"
+        sentence = problem.format(said=said, hub=api().endpoint, repo=place.repo, revision=place.revision)
+        raise ModelError(f"{place.url}{sentence}") from harmless(error)

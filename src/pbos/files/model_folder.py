@@ -13,8 +13,6 @@ import mmap
 import os
 import stat
 import zlib
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -22,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pbos.errors import ModelError
-from pbos.files.atomic import check_target, errors_about, reserve, write_whole_folder
+from pbos.files.atomic import check_target, write_whole_folder
 from pbos.files.cache import fetch
 from pbos.files.paths import (
     PathLike,
@@ -54,57 +52,32 @@ Layout = dict[str, tuple[tuple[str, ...], int]]
 
 
 def save_folder(path: PathLike, tensors: Tensors, config: dict[str, Any], card: str) -> None:
-    """Write a folder, completely or not at all.
+    """Write a folder, completely or not at all; in its file, the tensors of large types are first.
 
     An existing model there stays until the new one is complete. Any other folder with content is never replaced.
     """
-    with new_folder(path, {name: (array.dtype, array.shape) for name, array in tensors.items()}) as (empty, describe):
-        for name, array in tensors.items():
-            empty[name][...] = array
-        describe(config, card)
-
-
-@contextmanager
-def new_folder(
-    path: PathLike, shapes: dict[str, tuple[Any, tuple[int, ...]]]
-) -> Iterator[tuple[Tensors, Callable[[dict[str, Any], str], None]]]:
-    """Write a folder as `save_folder` does, for tensors of the given types and shapes.
-
-    Yields the tensors to fill, mapped from their file, and a function to call with the config and the card when they
-    are. In the file, the tensors of large types are first.
-    """
     target = check_writable(path)
-    types = {name: np.dtype(dtype).newbyteorder("<") for name, (dtype, _) in shapes.items()}
-    order = sorted(shapes, key=lambda name: (FILE_ORDER.index(TYPE_NAMES[types[name]]), name))
-    header: dict[str, Any] = {"__metadata__": {"format": "pbos", **dict.fromkeys(order, "0" * 8)}}
+    try:
+        content = plain({"format": "pbos", "format_version": FORMAT_VERSION, **config})
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ModelError(f"cannot save to {path}: info has to be plain data, as in JSON ({error})") from None
+    arrays = [(name, np.ascontiguousarray(one, one.dtype.newbyteorder("<"))) for name, one in tensors.items()]
+    arrays.sort(key=lambda named: (FILE_ORDER.index(TYPE_NAMES[named[1].dtype]), named[0]))
+    entries: dict[str, Any] = {"__metadata__": {"format": "pbos"} | {name: crc(array) for name, array in arrays}}
     size = 0
-    for name in order:
-        end = size + types[name].itemsize * math.prod(shapes[name][1])
-        header[name] = {"dtype": TYPE_NAMES[types[name]], "shape": [*shapes[name][1]], "data_offsets": [size, end]}
-        size = end
-    start = 8 + len(header_bytes(header))
+    for name, array in arrays:
+        ends = [size, size := size + array.nbytes]
+        entries[name] = {"dtype": TYPE_NAMES[array.dtype], "shape": [*array.shape], "data_offsets": ends}
+    header = json.dumps(entries, separators=(",", ":")).encode()
+    header += b" " * (-len(header) % 8)  # so that tensors are aligned
+    content[CHECKSUM] = checksum(content, header)
     with write_whole_folder(target, last=CONFIG) as temporary:
-        with (temporary / TENSORS).open("xb+") as stream:
-            reserve(stream, start + size)
-            data = mmap.mmap(stream.fileno(), 0)
-        tensors = {}
-        for name in order:
-            shape, offset = shapes[name][1], start + header[name]["data_offsets"][0]
-            tensors[name] = np.frombuffer(data, types[name], math.prod(shape), offset).reshape(shape)
-
-        def describe(config: dict[str, Any], card: str) -> None:
-            header["__metadata__"] |= {name: tensor_checksum(array) for name, array in tensors.items()}
-            last = header_bytes(header)  # as long as before
-            data[:start] = len(last).to_bytes(8, "little") + last
-            try:
-                content = plain({"format": "pbos", "format_version": FORMAT_VERSION, **config})
-            except (TypeError, ValueError, RecursionError) as error:
-                raise ModelError(f"cannot save to {path}: info has to be plain data, as in JSON ({error})") from None
-            content[CHECKSUM] = checksum(content, last)
-            (temporary / CONFIG).write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-            (temporary / CARD).write_text(card, encoding="utf-8")
-
-        yield tensors, describe
+        with (temporary / TENSORS).open("xb") as stream:
+            stream.write(len(header).to_bytes(8, "little") + header)
+            for _, array in arrays:
+                stream.write(array.data)
+        (temporary / CONFIG).write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        (temporary / CARD).write_text(card, encoding="utf-8")
 
 
 def plain(data: dict[str, Any]) -> dict[str, Any]:
@@ -113,17 +86,11 @@ def plain(data: dict[str, Any]) -> dict[str, Any]:
     return dict(json.loads(text))
 
 
-def header_bytes(header: dict[str, Any]) -> bytes:
-    """Return the header of a safetensors file, padded so that tensors are aligned."""
-    content = json.dumps(header, separators=(",", ":")).encode()
-    return content + b" " * (-len(content) % 8)
-
-
 # Checksums: the header has one of each tensor, and the config has one of itself and the header, so that the two files
 # belong together. They are for accidents: whoever changes a file on purpose can compute them again.
 
 
-def tensor_checksum(array: npt.NDArray[Any]) -> str:
+def crc(array: npt.NDArray[Any]) -> str:
     """Return the checksum of a tensor."""
     return f"{zlib.crc32(array.data):08x}"
 
@@ -215,41 +182,33 @@ def load_folder(folder: Path, layout: Layout, verify: bool = False) -> tuple[Ten
             makes = "give its folder" if folder.name in (TENSORS, CONFIG) else "make one with pbos train"
             hint = f"; this is a file, and a model is a folder: {makes}" if folder.is_file() else ""
             raise ModelError(f"no model folder at {folder}{hint}")
-        handle = os.open(folder, os.O_RDONLY) if os.open in os.supports_dir_fd else None  # not on Windows
+        before, missing = folder.stat(), ""
         try:
-            with open_regular(folder / CONFIG, handle) as stream:
+            with open_regular(folder / CONFIG) as stream:
                 config = read_config(folder, stream)
-            with open_regular(folder / TENSORS, handle) as stream:
+            with open_regular(folder / TENSORS) as stream:
                 tensors, header, checksums = map_tensors(folder / TENSORS, stream, layout)
-            # models of older versions have no checksums
-            if CHECKSUM in config and config[CHECKSUM] != checksum(config, header):
-                raise damaged(folder, f"the checksum says that {CONFIG} has changed, or does not belong to {TENSORS}")
-            for name, array in tensors.items():
-                is_checked = name in checksums and (verify or array.nbytes <= CHECKED_AT_LOAD)
-                if is_checked and tensor_checksum(array) != checksums[name]:
-                    raise damaged(folder, f"the checksum of {name} is wrong")
-            return tensors, config
         except FileNotFoundError as error:
-            if handle is not None and not os.path.samestat(os.fstat(handle), folder.stat()):
-                continue  # it has been replaced, and its files removed
-            name = Path(error.filename).name
-            whole = "" if name == CONFIG else "complete "
-            hint = "; make one of these word vectors with pbos train" if (folder / "vectors.npy").exists() else ""
-            raise ModelError(f"{folder} is not a {whole}pbos model: it has no {name}{hint}") from None
-        finally:
-            if handle is not None:
-                os.close(handle)
+            missing = Path(error.filename).name
+        now = folder.stat()
+        if (now.st_ino, now.st_mtime_ns) == (before.st_ino, before.st_mtime_ns):
+            break  # otherwise it has been replaced meanwhile
+    if missing:
+        whole = "" if missing == CONFIG else "complete "
+        hint = "; make one of these word vectors with pbos train" if (folder / "vectors.npy").exists() else ""
+        raise ModelError(f"{folder} is not a {whole}pbos model: it has no {missing}{hint}")
+    if CHECKSUM in config and config[CHECKSUM] != checksum(config, header):  # models of older versions have none
+        raise damaged(folder, f"the checksum says that {CONFIG} has changed, or does not belong to {TENSORS}")
+    for name, array in tensors.items():
+        is_checked = name in checksums and (verify or array.nbytes <= CHECKED_AT_LOAD)
+        if is_checked and crc(array) != checksums[name]:
+            raise damaged(folder, f"the checksum of {name} is wrong")
+    return tensors, config
 
 
-def open_regular(file: Path, folder: int | None = None) -> BinaryIO:
-    """Open a regular file, in an open folder if one is given; from a pipe, nothing may ever come."""
-
-    def opener(path: str, flags: int) -> int:
-        flags |= getattr(os, "O_NONBLOCK", 0)
-        return os.open(path, flags) if folder is None else os.open(file.name, flags, dir_fd=folder)
-
-    with errors_about(file, Path(file.name)):  # relative to the folder
-        stream = open(file, "rb", opener=opener)
+def open_regular(file: Path) -> BinaryIO:
+    """Open a regular file; from a pipe, nothing may ever come."""
+    stream = open(file, "rb", opener=lambda path, flags: os.open(path, flags | getattr(os, "O_NONBLOCK", 0)))
     if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
         stream.close()
         raise ModelError(f"{file} is not a regular file, but a pipe or a device; {FRESH_COPY}")
@@ -258,11 +217,8 @@ def open_regular(file: Path, folder: int | None = None) -> BinaryIO:
 
 def read_config(folder: Path, stream: BinaryIO) -> dict[str, Any]:
     """Read and check config.json."""
-    content = stream.read(MAX_CONFIG + 1)
-    if len(content) > MAX_CONFIG:
-        raise ModelError(f"{folder / CONFIG} has more than {MAX_CONFIG >> 20} MiB; {FRESH_COPY}")
     try:
-        config = json.loads(content)
+        config = json.loads(stream.read(MAX_CONFIG))  # more would not be ours
     except (ValueError, RecursionError) as error:
         raise ModelError(f"{folder / CONFIG} is not valid JSON ({error}); {FRESH_COPY}") from None
     if not isinstance(config, dict) or config.get("format") != "pbos":
@@ -283,13 +239,10 @@ def read_config(folder: Path, stream: BinaryIO) -> dict[str, Any]:
 def map_tensors(file: Path, stream: BinaryIO, layout: Layout) -> tuple[Tensors, bytes, dict[str, Any]]:
     """Map a safetensors file into memory; return its tensors, which are views, its header and their checksums."""
     size = os.fstat(stream.fileno()).st_size
-    if size < 8:
-        raise ModelError(f"{file} is truncated: {size} bytes; {FRESH_COPY}")
-    data = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
-    length = int.from_bytes(data[:8], "little")
+    length = int.from_bytes(stream.read(8), "little")
     if not 2 <= length <= min(size - 8, MAX_HEADER):
         raise ModelError(f"{file} has a header of impossible length {length}; {FRESH_COPY}")
-    content = data[8 : 8 + length]
+    content, start = stream.read(length), 8 + length
     try:
         header = json.loads(content)
         checksums = dict(header.pop("__metadata__", {}))
@@ -300,17 +253,15 @@ def map_tensors(file: Path, stream: BinaryIO, layout: Layout) -> tuple[Tensors, 
         }
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         raise ModelError(f"{file} has a damaged header; {FRESH_COPY}") from None
-    tensors = {}
+    data, tensors = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ), {}
     for name, (kind, shape, *ends) in entries.items():
         check_type(f"{file}: tensor {name}", kind, shape, layout[name])
-        dtype, first = np.dtype(NUMPY_TYPES[kind]), 8 + length
-        expected = math.prod(shape) * dtype.itemsize
-        are_places = len(ends) == 2 and all(type(end) is int and end >= 0 for end in ends)
-        if not are_places or ends[1] - ends[0] != expected or first + ends[1] > size:
-            raise ModelError(f"{file}: tensor {name} is not inside the file; {FRESH_COPY}")
-        if (first + ends[0]) % dtype.itemsize:
-            raise ModelError(f"{file}: tensor {name} is not aligned")
-        tensors[name] = np.frombuffer(data, dtype, math.prod(shape), first + ends[0]).reshape(shape)
+        dtype = np.dtype(NUMPY_TYPES[kind])
+        are_places = [type(end) for end in ends] == [int, int] and 0 <= ends[0] <= ends[1] <= size - start
+        is_aligned = are_places and (start + ends[0]) % dtype.itemsize == 0
+        if not is_aligned or ends[1] - ends[0] != math.prod(shape) * dtype.itemsize:
+            raise ModelError(f"{file}: tensor {name} is not inside the file, or not aligned; {FRESH_COPY}")
+        tensors[name] = np.frombuffer(data, dtype, math.prod(shape), start + ends[0]).reshape(shape)
     return tensors, content, checksums
 
 

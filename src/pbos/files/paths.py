@@ -10,7 +10,6 @@ import lzma
 import os
 import re
 import zlib
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
@@ -29,7 +28,6 @@ MAX_LINE = 16 << 20  # bytes of a line of words
 BLOCK = 1 << 20  # bytes read at a time
 PACKED = 1 << 11  # compressed bytes read at a time; they become 64 MB at most
 FIRST = 8000  # bytes of a file in which a NUL says that it is no text, as for git
-MOST_PARTS = 10  # words in a line that may be a single one, such as a name or an idiom
 BOM = b"\xef\xbb\xbf"
 ROOM, MOST_EXPANSION = 16 << 20, 300  # bytes that any file may become, and for each byte of it
 PARQUET, ARROW = (".parquet", ".pq"), (".arrow", ".feather", ".ipc")
@@ -246,17 +244,8 @@ def decoded_lines(lines: Iterable[bytes], place: str) -> Iterator[str]:
 
 
 def words_of_lines(lines: Iterable[bytes], place: str) -> Iterator[str]:
-    """Yield the words of lines: what is before the first tab; warnings name the place of tabs and of long lines."""
-    counts, firsts = Counter[str](), dict[str, int]()
-    for number, line in enumerate(decoded_lines(lines, place), 1):
-        word, tab, _ = line.strip().partition("\t")
-        if tab or word.count(" ") >= MOST_PARTS:
-            odd = "a tab; the word is what is before it" if tab else f"over {MOST_PARTS} words; expected one per line"
-            counts[odd] += 1
-            firsts.setdefault(odd, number)
-        yield word.rstrip()
-    for odd, count in counts.items():
-        warn(f"{place} {firsts[odd]}: {count:,} {'line has' if count == 1 else 'lines have'} {odd}")
+    """Yield the words of lines: what is before the first tab."""
+    return (line.strip().partition("\t")[0].rstrip() for line in decoded_lines(lines, place))
 
 
 def check_text(path: PathLike, head: bytes) -> None:

@@ -65,7 +65,7 @@ def state_in(info: dict[str, Any]) -> list[str]:
 
 
 class RemoteFile(io.RawIOBase):
-    """A remote file, open for reading; its size is 0 if it is not known, or the server sends no parts of files."""
+    """A remote file, open for reading."""
 
     def __init__(self, url: str) -> None:
         self.url, self.state = url, list[str]()
@@ -78,7 +78,6 @@ class RemoteFile(io.RawIOBase):
                 self.state = state_in(details)
                 if not any(self.state[1:]):
                     self.state = state_in(system.info(place))
-        self.size: int = (getattr(self.file, "size", 0) or 0) if self.file.seekable() else 0
 
     def readable(self) -> bool:
         """Return True."""

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from pbos import __version__
-from pbos.errors import ClusterError, InputError, MissingExtraError, PbosError
+from pbos.errors import ClusterError, MissingExtraError, PbosError
 
 try:
     import dask
@@ -26,6 +26,7 @@ except ImportError:
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+SCHEDULER = (str, Client)  # the types of what names one
 RETRIES = 2  # of a part that failed; a part whose worker was lost is always run again
 PATIENCE = 10  # seconds to wait for a scheduler to answer, and for its first worker
 LOCAL = {
@@ -126,20 +127,9 @@ def attempt(function: bytes, item: bytes) -> Any:
         return error
 
 
-def check(scheduler: Any) -> None:
-    """Raise InputError if this is neither an address nor Dask's client."""
-    if not (isinstance(scheduler, (str, Client)) and scheduler != ""):
-        raise InputError(f'scheduler must be an address, "local" or a Dask client, got {scheduler!r}')
-
-
 @contextmanager
 def connect(scheduler: str | Any) -> Iterator[Workers]:
-    """Connect to a cluster.
-
-    Args:
-        scheduler: The address of a scheduler, such as "tcp://10.0.0.1:8786"; "local", to start workers on this machine
-            for the time being; or Dask's client.
-    """
+    """Connect to Dask's client, to the scheduler at an address or, for "local", to workers started here meanwhile."""
     if not isinstance(scheduler, str):
         yield Workers(scheduler)
         return

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar, Union
 
+from pbos.errors import InputError
 from pbos.jobs.threads import in_threads, thread_count
 
 if TYPE_CHECKING:
@@ -78,6 +79,7 @@ def pool_of(scheduler: str | Any = None, threads: int | None = None, memory: int
 def check_scheduler(scheduler: Any) -> None:
     """Raise an error if this is no scheduler, or if the extra for it is missing."""
     if scheduler is not None:
-        from pbos.jobs.cluster import check  # here, because it is an extra
+        from pbos.jobs.cluster import SCHEDULER  # here, because it is an extra
 
-        check(scheduler)
+        if not isinstance(scheduler, SCHEDULER) or scheduler == "":
+            raise InputError(f'scheduler must be an address, "local" or a Dask client, got {scheduler!r}')

@@ -53,10 +53,9 @@ def memory_size(memory: int | str) -> int:
     """
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", str(memory).strip(), re.IGNORECASE)
     size = float(match[1]) * 1024 ** " KMGT".index(match[2].upper() or " ") if match else 0.0
-    if not 0 < size < math.inf:
-        raise InputError(f"memory must be a number of bytes or such as '4G', got {memory!r}")
-    if size < LEAST_MEMORY:
-        raise InputError(f"memory must be at least {LEAST_MEMORY >> 20}M, got {memory!r}")
+    if not LEAST_MEMORY <= size < math.inf:
+        least = f"at least {LEAST_MEMORY >> 20}M"
+        raise InputError(f"memory must be {least}, as a number of bytes or such as '4G', got {memory!r}")
     return int(size)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -14,7 +13,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from numpy.lib.format import dtype_to_descr, write_array_header_1_0
+from numpy.lib.format import open_memmap
 
 from pbos.errors import InputError
 from pbos.files.atomic import (
@@ -74,32 +73,25 @@ class Workspace:
         if folder is not None:
             folder.mkdir(exist_ok=True)
 
-    def path(self, name: str) -> Path:
-        """Return the file of an array."""
-        assert self.folder is not None
-        return self.folder / f"{name}.npy"
-
     def empty(self, name: str, shape: tuple[int, ...], dtype: Any, *, by_column: bool = False) -> Array:
         """Return a new array to fill; in a file, a matrix can be stored column by column."""
         if self.folder is None:
             return np.empty(shape, dtype)
-        path = self.path(name)
+        path = self.folder / f"{name}.npy"
         path.unlink(missing_ok=True)  # it may still be mapped elsewhere
-        kind = np.dtype(dtype)
-        with errors_about(path, path), path.open("xb") as stream:
-            header = {"descr": dtype_to_descr(kind), "fortran_order": by_column, "shape": shape}
-            write_array_header_1_0(stream, header)
-            stream.flush()
-            reserve(stream, stream.tell() + kind.itemsize * math.prod(shape))
+        with errors_about(path, path):
+            open_memmap(path, "w+", dtype, shape, by_column)
+            with path.open("r+b") as stream:
+                reserve(stream, path.stat().st_size)
         array = mapped(path)
         array.is_new = True
         return array
 
     def keep(self, name: str, array: Array) -> Array:
         """Return an array that is in a file, complete, if there is a folder."""
-        if self.folder is None or (isinstance(array, Mapped) and array.path is not None):
+        if self.folder is None or getattr(array, "path", None):
             return array
-        path = self.path(name)
+        path = self.folder / f"{name}.npy"
         with staging_path(path) as temporary:
             with temporary.open("xb") as stream:
                 save_array(stream, array)
@@ -113,8 +105,8 @@ class Workspace:
     def forget(self, *arrays: Array) -> None:
         """Remove the files of arrays that are not needed any more."""
         for array in arrays:
-            if isinstance(array, Mapped) and array.path is not None:
-                Path(array.path).unlink(missing_ok=True)
+            if path := getattr(array, "path", None):
+                Path(path).unlink(missing_ok=True)
 
     def step(self, name: str, compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """Return arrays and plain data that a function computes, or has computed in an earlier call."""
@@ -213,17 +205,15 @@ def solve_slices(
     """
     whole = np.empty(shape, np.float32) if work.folder is None else None
 
+    def run(some: slice) -> dict[str, Any]:
+        found = work.step(f"vectors.{some.start}-{some.stop}", partial(compute, some))
+        return {**found, "columns": [some.start, some.stop]}
+
     def put(part: dict[str, Any]) -> None:
         first, last = part["columns"]
         if whole is not None:
             whole[:, first:last] = part.pop("vectors")
         on_slice(last - first)
 
-    parts = pool.map(stage, partial(load_or_compute, work, compute), slices, put, memory)
+    parts = pool.map(stage, run, slices, put, memory)
     return Slices([part.pop("vectors") for part in parts]) if whole is None else whole, parts
-
-
-def load_or_compute(work: Workspace, compute: Callable[[slice], dict[str, Any]], some: slice) -> dict[str, Any]:
-    """Return a slice of a matrix, computed now or earlier."""
-    found = work.step(f"vectors.{some.start}-{some.stop}", partial(compute, some))
-    return {**found, "columns": [some.start, some.stop]}
