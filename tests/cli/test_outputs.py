@@ -329,12 +329,8 @@ def test_words_that_a_format_cannot_hold_are_left_out(run, model, tmp_path):
     words, vectors = READERS["out.bin"]("out.bin")
     assert words == ["low", "high"]
     assert np.array_equal(vectors, model.embed(words))
-    with pytest.warns(PbosWarning) as warnings:
+    with pytest.warns(PbosWarning, match=r"^1 word cannot be written as word2vec, left out \(first: 'high.nslow'\)$"):
         assert run(*embed, "-o", "out.vec")[0] == 0
-    assert [str(one.message).partition(" (")[0] for one in warnings] == [
-        "1 word cannot be written as word2vec, left out",
-        "1 word with a space, which gensim does not read in this format",
-    ]
     assert pbos.WordVectors.read("out.vec").words == ["low", "high low", "high"]
     words = [json.loads(line)["word"] for line in run(*embed, "--json")[1].splitlines()]
     assert words == ["low", "high\nslow", "high low", "high"]

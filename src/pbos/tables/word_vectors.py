@@ -19,7 +19,7 @@ from pbos.errors import FormatError, InputError, warn, whole_number
 from pbos.files.cache import fetch
 from pbos.files.paths import BOM, PathLike, damage_in, is_folder, is_remote, names_in, open_bytes, to_local_path
 from pbos.jobs.progress import progress as progress_bar
-from pbos.jobs.threads import blocks
+from pbos.jobs.threads import BLOCK, blocks
 from pbos.settings import MAX_DIMS
 from pbos.tables import text
 from pbos.tables.fasttext import read_fasttext
@@ -111,8 +111,7 @@ class WordVectors:
         words, matrix = checked(*found, str(path), from_file=True, limit=limit)
         vectors = cls.__new__(cls)
         vectors._keep(words, locked(matrix))
-        replaced = [word for word in vectors.words if "\ufffd" in word]
-        if replaced:
+        if replaced := [word for word in words if "\ufffd" in word]:
             noun = "word contains" if len(replaced) == 1 else "words contain"
             warn(f"{path}: {len(replaced)} {noun} U+FFFD, which replaces invalid UTF-8 (first: {replaced[0]!r})")
         return vectors
@@ -131,15 +130,12 @@ class WordVectors:
         format = choose_format(path, format)
         check_words(self.words, format)
         if format == "folder":
-            write_folder(path, self.words, self.vectors)
-            return
-        if format in WRITERS:
-            write_batches(path, format, [(self.words, self.vectors)], self.dims)
-            return
+            return write_folder(path, self.words, self.vectors)
+        at_once = max(1, len(self)) if format in WRITERS else BLOCK  # rows
         with progress_bar("writing", len(self), progress) as advance:
 
             def batches() -> Iterator[tuple[list[str], FloatMatrix]]:
-                for rows in blocks(len(self)):
+                for rows in blocks(len(self), at_once):
                     yield self.words[rows], self.vectors[rows]
                     advance(rows.stop - rows.start)
 
@@ -323,14 +319,7 @@ def as_matrix(vectors: Any, source: str, error: type[FormatError] | type[InputEr
         array = np.asarray(vectors)
         if isinstance(vectors, (list, tuple)):
             array.flags.writeable = False  # nobody else has it, so it need not be copied
-    except ValueError:
-        sizes = [len(vector) if hasattr(vector, "__len__") else 1 for vector in vectors]
-        row = next((row for row, size in enumerate(sizes) if size != sizes[0]), 0)
-        raise error(
-            f"{source}, row {row + 1}: the vector has {sizes[row]} values, the first one {sizes[0]}; "
-            "all need the same length"
-        ) from None
-    except (RuntimeError, TypeError) as problem:  # of PyTorch: a tensor with a gradient, on a GPU, in bfloat16
+    except (ValueError, RuntimeError, TypeError) as problem:  # of other lengths; PyTorch: on a GPU, in bfloat16
         raise error(f"{source}: the vectors cannot become a NumPy array ({problem})") from None
     if array.ndim != 2 or not 1 <= array.shape[1] <= MAX_DIMS:
         raise error(f"{source}: the vectors need shape (words, dimensions), got {array.shape}")
