@@ -131,8 +131,6 @@ class Cooccurrences:
         entries = slice(int(indptr[0]), int(indptr[-1]))
         return indptr - indptr[0], read(self.indices, entries), read(self.data, entries)
 
-    # -- files ---------------------------------------------------------------------------------------------------------
-
     def save(self, path: PathLike) -> None:
         """Save to a folder, completely or not at all."""
         merge([self], path)

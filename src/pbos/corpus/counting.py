@@ -151,9 +151,6 @@ def earlier_runs(folder: Path, digests: list[str], known: set[str]) -> list[Run]
     return runs
 
 
-# On any worker: each reads and writes files only, so that it can run again --------------------------------------------
-
-
 def digest_of_shard(shard: Shard) -> str:
     """Return a digest of the text of a shard."""
     return digest_of(text_of(shard))

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from operator import attrgetter
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -102,13 +103,8 @@ def embed_files(
     named = [sources] if isinstance(sources, (str, PathLike)) else sources
     folder, files = everywhere(target), [everywhere(path) for path in files_of(named)]
     check_target(folder)
-    options: dict[str, Any] = {
-        "column": column,
-        "vector_column": vector_column,
-        "confidence_column": confidence_column,
-        "missing": missing,
-        "exact": exact,
-    }
+    options: dict[str, Any] = {"column": column, "missing": missing, "exact": exact}
+    options |= {"vector_column": vector_column, "confidence_column": confidence_column}
     with saved(model, folder) as path:
         embedder = Embedder(path, **options)
         embedder.embed([])  # raises an error if the model lacks what is asked of it
@@ -137,14 +133,9 @@ def embed_files(
                 embed = partial(embed_part, embedder, folder)
                 results = pool.map("embed-words", embed, left, lambda part: advance(1))
         finish(folder)
-    return Embedded(
-        len(left),
-        len(parts) - len(left),
-        sum(part.words for part in results),
-        sum(part.uncovered for part in results),
-        [word for part in results for word in part.examples][:EXAMPLES],
-        sum(part.missing for part in results),
-    )
+    n_words, uncovered, n_missing = (sum(map(attrgetter(name), results)) for name in ("words", "uncovered", "missing"))
+    examples = [word for part in results for word in part.examples][:EXAMPLES]
+    return Embedded(len(left), len(parts) - len(left), n_words, uncovered, examples, n_missing)
 
 
 @contextmanager
@@ -165,9 +156,6 @@ def digest_of(folder: Path) -> str:
     digest = hashlib.sha256((folder / CONFIG).read_bytes())
     digest.update(np.memmap(folder / TENSORS, np.uint8, "r").data)
     return digest.hexdigest()
-
-
-# The folder -----------------------------------------------------------------------------------------------------------
 
 
 def check_folder(folder: str, job: dict[str, Any]) -> None:
@@ -204,9 +192,6 @@ def name_of(number: int) -> str:
     return f"part-{number:05}.parquet"
 
 
-# Parts ----------------------------------------------------------------------------------------------------------------
-
-
 def parts_of(embedder: Embedder, path: str, rows: int, size: int) -> list[Part]:
     """Return the parts of a file, with at most `rows` rows of Parquet or `size` bytes of text each.
 
@@ -217,10 +202,9 @@ def parts_of(embedder: Embedder, path: str, rows: int, size: int) -> list[Part]:
         if table.groups is not None:
             groups = grouped(range(len(table.groups)), table.groups.__getitem__, rows)
             return [Part(path, group[0], group[-1] + 1) for group in groups] or [Part(path, 0, 0)]
-        length = None if is_table(path) else plain_size(path)
-        if length is None:
-            return [Part(path)]
-        return [Part(path, first, first + size) for first in range(0, max(length, 1), size)]
+    if is_table(path) or (length := plain_size(path)) is None:
+        return [Part(path)]
+    return [Part(path, first, first + size) for first in range(0, max(length, 1), size)]
 
 
 @contextmanager

@@ -87,8 +87,7 @@ def grouped(items: Iterable[Item], size_of: Callable[[Item], int], most: int) ->
     >>> grouped("abcdef", {"a": 40, "b": 40, "c": 40, "d": 100, "e": 10, "f": 90}.get, 100)
     [['a', 'b'], ['c'], ['d'], ['e', 'f']]
     """
-    groups: list[list[Item]] = []
-    room = 0
+    groups, room = list[list[Item]](), 0
     for item in items:
         size = size_of(item)
         if not groups or size > room:
@@ -102,9 +101,6 @@ def grouped(items: Iterable[Item], size_of: Callable[[Item], int], most: int) ->
 def text_of(shard: Shard) -> bytes:
     """Return the text of a shard."""
     return b"\n".join(read_range(*piece).removeprefix(b"" if piece.start else BOM) for piece in shard)
-
-
-# Files ----------------------------------------------------------------------------------------------------------------
 
 
 def pieces_of_files(
@@ -147,13 +143,13 @@ def chunks_of_file(path: str, column: str | None) -> Iterator[bytes]:
         from pbos.tables.columns import words_of_table  # here, because it is an extra
 
         yield from map(line_of, words_of_table(path, column))
-    else:
-        with nullcontext(sys.stdin.buffer) if path == "-" else open_bytes(path) as stream:
+        return
+    with nullcontext(sys.stdin.buffer) if path == "-" else open_bytes(path) as stream:
+        chunk = stream.read(CHUNK)
+        check_start("stdin" if path == "-" else path, chunk)
+        while chunk:
+            yield chunk
             chunk = stream.read(CHUNK)
-            check_start("stdin" if path == "-" else path, chunk)
-            while chunk:
-                yield chunk
-                chunk = stream.read(CHUNK)
 
 
 def check_start(path: str, head: bytes) -> None:
@@ -188,11 +184,10 @@ def files_of(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
     """Return files, each once; patterns such as `*.txt.gz` are resolved in sorted order. `-` is stdin."""
     found: list[str] = []
     for path in paths:
-        if os.fspath(path) == "-":
-            found.append("-")
-            continue
-        name = url_of(path) if is_remote(path) else str(to_local_path(path))
-        if exists(name):
+        name = os.fspath(path)
+        if name != "-":
+            name = url_of(path) if is_remote(path) else str(to_local_path(path))
+        if name == "-" or exists(name):
             matches = [name]
         elif is_remote(name):
             with store_of(name) as (system, place):
@@ -204,9 +199,6 @@ def files_of(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
             raise InputError(f"{name}: there is no such file; pass files, or patterns such as 'texts/*.txt.gz'")
         found += matches
     return list(dict.fromkeys(found))
-
-
-# Any text -------------------------------------------------------------------------------------------------------------
 
 
 def source_of(text: Any, column: str | None = None, pretokenized: bool = False) -> Source:

@@ -178,9 +178,6 @@ def check_name(path: PathLike) -> None:
         raise InputError(f"{path}: counts are not written as {suffix}; name the file .tsv or .csv")
 
 
-# Reading --------------------------------------------------------------------------------------------------------------
-
-
 def read_counts(path: PathLike) -> tuple[list[str], list[float]]:
     """Read words and counts. The separator is the one that splits most of the first lines into a word and a number."""
     lines = read_lines(path)

@@ -159,9 +159,6 @@ def read_binary(rows: RowBuilder, layout: Layout, blocks: Iterator[bytes], limit
         warn(f"{rows.path}: the file continues after the {announced} words its header announces; the rest was not read")
 
 
-# Finding the layout ---------------------------------------------------------------------------------------------------
-
-
 def find_layout(path: PathLike, head: bytes) -> Layout:
     """Tell text from binary and a header from a row; the name of the file does not matter."""
     start = len(BOM) if head.startswith(BOM) else 0

@@ -172,9 +172,6 @@ class WordVectors:
         return f"WordVectors({len(self)} words, {self.dims} dims)"
 
 
-# Reading --------------------------------------------------------------------------------------------------------------
-
-
 def read_file(path: PathLike, limit: int | None, progress: bool | None, scratch: PathLike | None) -> Unchecked:
     """Read the words and vectors of a file, not checked yet; what it starts with says in which format it is."""
     with open_bytes(path) as stream:
