@@ -19,22 +19,9 @@ import numpy as np
 from pbos import __version__
 from pbos.corpus.sources import files_of, grouped, plain_size
 from pbos.errors import InputError
+from pbos.files import paths
 from pbos.files.atomic import check_target, discard, staging_path, write_whole
 from pbos.files.model_folder import CONFIG, TENSORS, folder_of, resolve_model
-from pbos.files.paths import (
-    everywhere,
-    exists,
-    is_folder,
-    is_remote,
-    is_table,
-    lines_between,
-    names_in,
-    open_bytes,
-    public_name,
-    remove_file,
-    state_of,
-    words_of_lines,
-)
 from pbos.jobs.interrupts import interruptible
 from pbos.jobs.pools import pool_of
 from pbos.jobs.progress import progress as progress_bar
@@ -101,7 +88,7 @@ def embed_files(
     from pbos.adapters.arrow import EXAMPLES, Embedded, Embedder
 
     named = [sources] if isinstance(sources, (str, PathLike)) else sources
-    folder, files = everywhere(target), [everywhere(path) for path in files_of(named)]
+    folder, files = paths.everywhere(target), [paths.everywhere(path) for path in files_of(named)]
     check_target(folder)
     options: dict[str, Any] = {"column": column, "missing": missing, "exact": exact}
     options |= {"vector_column": vector_column, "confidence_column": confidence_column}
@@ -111,19 +98,19 @@ def embed_files(
         job = {
             "pbos": __version__,
             "model": digest_of(folder_of(resolve_model(path))),
-            "inputs": in_threads(lambda file: [public_name(file), *state_of(file)], files, AT_ONCE),
+            "inputs": in_threads(lambda file: [paths.public_name(file), *paths.state_of(file)], files, AT_ONCE),
             "options": options,
         }
         check_folder(folder, job)
         with pool_of(scheduler, threads) as pool:
             found = pool.map("list-parts", partial(parts_of, embedder, rows=ROWS, size=BYTES), files)
             parts = list(enumerate(itertools.chain.from_iterable(found)))
-            there = names_in(folder)
+            there = paths.names_in(folder)
             left = [(number, part) for number, part in parts if name_of(number) not in there]
-            if not is_remote(folder):
+            if not paths.is_remote(folder):
                 Path(folder).mkdir(exist_ok=True)
             if left:  # readers must not take it for complete
-                remove_file(f"{folder}/{SUCCESS}")
+                paths.remove_file(f"{folder}/{SUCCESS}")
             with write_whole(f"{folder}/{JOB}") as stream:
                 stream.write(json.dumps(job, indent=1).encode() + b"\n")
             if scheduler is None:
@@ -144,7 +131,7 @@ def saved(model: Model | str | PathLike[str] | None, folder: str) -> Iterator[st
     if not isinstance(model, Model):
         yield model
         return
-    if is_remote(folder):
+    if paths.is_remote(folder):
         raise InputError(f"a model in memory cannot be used for {folder}; save it, and pass the path of its folder")
     with staging_path(Path(folder)) as temporary:
         model.save(temporary)
@@ -160,13 +147,13 @@ def digest_of(folder: Path) -> str:
 
 def check_folder(folder: str, job: dict[str, Any]) -> None:
     """Raise InputError if a folder is none, or has anything else than the vectors of a job."""
-    if exists(folder) and not is_folder(folder):
+    if paths.exists(folder) and not paths.is_folder(folder):
         raise InputError(f"{folder} is a file; choose a folder")
-    there = names_in(folder)
+    there = paths.names_in(folder)
     if there and JOB not in there:
         raise InputError(f"{folder} has other content; choose another folder, or delete this one")
     if any(name.startswith("part-") for name in there):
-        with open_bytes(f"{folder}/{JOB}") as stream:
+        with paths.open_bytes(f"{folder}/{JOB}") as stream:
             try:
                 before = dict(json.loads(stream.read()))
             except (ValueError, TypeError, RecursionError):
@@ -180,7 +167,7 @@ def check_folder(folder: str, job: dict[str, Any]) -> None:
 
 def finish(folder: str) -> None:
     """Mark a folder as complete, and remove what lost workers have left, or still write."""
-    if not is_remote(folder):
+    if not paths.is_remote(folder):
         for rest in Path(folder).glob(".part-*.tmp"):
             discard(rest)
     with write_whole(f"{folder}/{SUCCESS}"):
@@ -202,7 +189,7 @@ def parts_of(embedder: Embedder, path: str, rows: int, size: int) -> list[Part]:
         if table.groups is not None:
             groups = grouped(range(len(table.groups)), table.groups.__getitem__, rows)
             return [Part(path, group[0], group[-1] + 1) for group in groups] or [Part(path, 0, 0)]
-    if is_table(path) or (length := plain_size(path)) is None:
+    if paths.is_table(path) or (length := plain_size(path)) is None:
         return [Part(path)]
     return [Part(path, first, first + size) for first in range(0, max(length, 1), size)]
 
@@ -212,14 +199,14 @@ def open_part(part: Part, column: str | None) -> Iterator[Table]:
     """Open a part as a table."""
     from pbos.tables.columns import open_table, table_of_words
 
-    if is_table(part.path):
+    if paths.is_table(part.path):
         groups = None if part.end is None else range(part.first, part.end)
         with open_table(part.path, column, groups) as table:
             yield table
         return
     place = f"{part.path}, {f'after byte {part.first}, ' if part.first else ''}line"
-    with open_bytes(part.path) as stream:
-        words = words_of_lines(lines_between(stream, part.first, part.end), place)
+    with paths.open_bytes(part.path) as stream:
+        words = paths.words_of_lines(paths.lines_between(stream, part.first, part.end), place)
         yield table_of_words(words, column or "word", place)
 
 

@@ -11,18 +11,8 @@ from os import PathLike
 from typing import Any, BinaryIO, NamedTuple
 
 from pbos.errors import FormatError, InputError, MissingExtraError
+from pbos.files import paths
 from pbos.files.atomic import write_whole
-from pbos.files.paths import (
-    ARROW,
-    MAX_LINE,
-    PARQUET,
-    decoded_lines,
-    lines_between,
-    open_bytes,
-    open_file,
-    separator_of,
-    suffix_of,
-)
 
 try:
     import pyarrow as pa
@@ -68,9 +58,9 @@ def word_column(place: str | PathLike[str], schema: Any, column: str | None, hin
 @contextmanager
 def open_table(path: str | PathLike[str], column: str | None = None, groups: range | None = None) -> Iterator[Table]:
     """Open a Parquet, Arrow, CSV or TSV file, or some row groups of a Parquet file."""
-    separator = separator_of(path)
+    separator = paths.separator_of(path)
     try:
-        with open_file(path) if separator is None else open_bytes(path) as stream:
+        with paths.open_file(path) if separator is None else paths.open_bytes(path) as stream:
             hint, sizes, first = "", None, 1
             if separator is not None:
                 rows = read_csv(path, stream, separator)
@@ -80,7 +70,7 @@ def open_table(path: str | PathLike[str], column: str | None = None, groups: ran
                 batches = batches_of(rows, schema)
                 if column is None:  # the first line may not be the names of columns
                     column, hint = "word", ', name it "word", or name a plain list of words .txt'
-            elif suffix_of(path) in PARQUET:
+            elif paths.suffix_of(path) in paths.PARQUET:
                 file = parquet.ParquetFile(stream)
                 sizes = [file.metadata.row_group(at).num_rows for at in range(file.num_row_groups)]
                 groups = range(len(sizes)) if groups is None else groups
@@ -107,8 +97,8 @@ def read_csv(path: str | PathLike[str], stream: BinaryIO, separator: str) -> Ite
     As in files of counts, quotes have no special meaning in TSV, and words such as null and NaN are words. Python's
     reader is used because a thread of pyarrow's one ends the process if an error is raised before the end of the file.
     """
-    csv.field_size_limit(MAX_LINE)  # by default 128 KiB
-    lines = decoded_lines(lines_between(stream), f"{path}, line")
+    csv.field_size_limit(paths.MAX_LINE)  # by default 128 KiB
+    lines = paths.decoded_lines(paths.lines_between(stream), f"{path}, line")
     quoting: Any = csv.QUOTE_NONE if separator == "\t" else csv.QUOTE_MINIMAL
     reader = csv.reader(lines, delimiter=separator, quoting=quoting, strict=True)
     line, width = 1, 0
@@ -152,9 +142,9 @@ def write_table(path: str | PathLike[str], schema: Any, repeating: list[str]) ->
 
     Parquet may encode the columns `repeating`, in which values may repeat, with a dictionary.
     """
-    if suffix_of(path) not in PARQUET + ARROW:
+    if paths.suffix_of(path) not in paths.PARQUET + paths.ARROW:
         raise InputError(f"{path} is not the name of a table; name it .parquet, .arrow or .feather")
-    is_parquet, written = suffix_of(path) in PARQUET, schema
+    is_parquet, written = paths.suffix_of(path) in paths.PARQUET, schema
     if not is_parquet:  # each batch may have another dictionary, but an Arrow file has only one
         written = pa.schema([field.with_type(plain_type(field.type)) for field in schema], schema.metadata)
     with write_whole(path) as stream:
