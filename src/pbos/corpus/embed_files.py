@@ -6,7 +6,7 @@ import hashlib
 import itertools
 import json
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 from operator import attrgetter
@@ -92,12 +92,18 @@ def embed_files(
     check_target(folder)
     options: dict[str, Any] = {"column": column, "missing": missing, "exact": exact}
     options |= {"vector_column": vector_column, "confidence_column": confidence_column}
-    with saved(model, folder) as path:
-        embedder = Embedder(path, **options)
+    with ExitStack() as stack:
+        if isinstance(model, Model):  # all workers read it from here
+            if paths.is_remote(folder):
+                raise InputError(f"a model in memory cannot be used for {folder}; save it, and pass its path")
+            saved = stack.enter_context(staging_path(Path(folder)))
+            model.save(saved)
+            model = saved
+        embedder = Embedder(model, **options)
         embedder.embed([])  # raises an error if the model lacks what is asked of it
         job = {
             "pbos": __version__,
-            "model": digest_of(folder_of(resolve_model(path))),
+            "model": digest_of(folder_of(resolve_model(model))),
             "inputs": in_threads(lambda file: [paths.public_name(file), *paths.state_of(file)], files, AT_ONCE),
             "options": options,
         }
@@ -123,19 +129,6 @@ def embed_files(
     n_words, uncovered, n_missing = (sum(map(attrgetter(name), results)) for name in ("words", "uncovered", "missing"))
     examples = [word for part in results for word in part.examples][:EXAMPLES]
     return Embedded(len(left), len(parts) - len(left), n_words, uncovered, examples, n_missing)
-
-
-@contextmanager
-def saved(model: Model | str | PathLike[str] | None, folder: str) -> Iterator[str | PathLike[str] | None]:
-    """Yield the folder of a model, which is saved next to another folder if it is in memory."""
-    if not isinstance(model, Model):
-        yield model
-        return
-    if paths.is_remote(folder):
-        raise InputError(f"a model in memory cannot be used for {folder}; save it, and pass the path of its folder")
-    with staging_path(Path(folder)) as temporary:
-        model.save(temporary)
-        yield temporary
 
 
 def digest_of(folder: Path) -> str:

@@ -146,10 +146,7 @@ class WordVectors:
         """The number of values in each vector."""
         return int(self.vectors.shape[1])
 
-    @property
-    def vector_size(self) -> int:
-        """The same as `dims`, under gensim's name."""
-        return self.dims
+    vector_size = dims  # gensim's name for it
 
     @cached_property
     def row_of(self) -> dict[str, int]:
