@@ -32,10 +32,6 @@ from pbos.words.text import as_words
 
 CHECKED_AT_ONCE = 1 << 16  # rows
 Unchecked = tuple[list[str], npt.NDArray[Any]]
-UNREADABLE = {  # by the first bytes
-    b"\x89HDF\r\n\x1a\n": "this is an HDF5 file; save its words and vectors as .npz or word2vec",
-    b"\x93NUMPY": "this is a matrix without words; put it in a folder as vectors.npy, next to words.txt",
-}
 
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
@@ -177,11 +173,10 @@ def read_file(path: PathLike, limit: int | None, progress: bool | None, scratch:
         size = os.fstat(stream.fileno()).st_size if isinstance(raw, io.FileIO) else getattr(raw, "size", 0)
         if not head:
             raise FormatError(f"{path}: the file is empty; expected word vectors")
-        for magic, message in UNREADABLE.items():
-            if head.startswith(magic):
-                raise FormatError(f"{path}: {message}")
         for pattern, read in READERS.items():
             if re.match(pattern, head):
+                if isinstance(read, str):
+                    raise FormatError(f"{path}: {read}")
                 if size:
                     stream.seek(0)
                 return read(path, stream if size else io.BytesIO(head + stream.read()), limit)
@@ -322,9 +317,11 @@ def as_matrix(vectors: Any, source: str, error: type[FormatError] | type[InputEr
     return array
 
 
-READERS: dict[bytes, Callable[[PathLike, BinaryIO, int | None], Unchecked]] = {  # by the first bytes
+READERS: dict[bytes, Callable[[PathLike, BinaryIO, int | None], Unchecked] | str] = {  # or errors, by the first bytes
     rb"\xba\x16\x4f\x2f": read_fasttext,
     rb"(?s:....)\0\0\0\0\{": read_safetensors,  # the size of the header, in eight bytes, and JSON
     rb"PK\x03\x04": read_npz,
     rb"\x80": read_gensim,
+    rb"\x89HDF\r\n\x1a\n": "this is an HDF5 file; save its words and vectors as .npz or word2vec",
+    rb"\x93NUMPY": "this is a matrix without words; put it in a folder as vectors.npy, next to words.txt",
 }
