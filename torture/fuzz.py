@@ -132,8 +132,7 @@ def count_seeds() -> list[bytes]:
         b"the\t12\nhigher\t3\n" * 3,
         'word,count\n"a, b",5\nstraße,1.5\n'.encode(),
         b"  12 the\n   3 high\n",
-        b'{"word": "the", "count": 12}\n{"word": "high", "count": 3}\n',
-        b'["the", 12]\n["high", 3e2]\n',
+        b"rank,token,freq\n1,the,12\n2,high,3e2\n",
     ]
 
 

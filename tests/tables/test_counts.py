@@ -2,7 +2,6 @@ import builtins
 import csv
 import gzip
 import io
-import json
 import re
 import warnings
 from collections import Counter
@@ -189,10 +188,6 @@ THE_OF = [("the", 3), ("of", 2)]
         "\ufeffthe,3\nof,2\n",
         "\ufeffword,count\r\nthe,3.0\r\nof,2e0\r\n",
         "the 3\nof 1\nof 1\n",
-        '{"word": "the", "count": 3}\n{"word": "of", "count": 2}\n',
-        '{"freq": 3.0, "id": 7, "word": "the"}\n\n{"frequency": 2, "word": "of"}\n',
-        '["the", 3]\r\n["of", 2]\r\n',
-        '{"word": "the", "lemma": "a", "count": 3, "n": 1}\n{"word": "of", "lemma": "b", "count": 2, "n": 4}\n',
     ],
 )
 @pytest.mark.parametrize("compress", COMPRESS.values(), ids=COMPRESS)
@@ -219,7 +214,6 @@ def test_every_dialect(write, content, compress):
         ("\u00a0 5\nthe 4\n", [("\u00a0", 5), ("the", 4)]),
         ("the 0.054\nof 1.5e-3\nand .5\nto 0\n", [("the", 0.054), ("of", 0.0015), ("and", 0.5), ("to", 0)]),
         ("the 23135851162\n", [("the", 23135851162)]),
-        ('["null", 1]\n["NaN", 2.5]\n', [("null", 1), ("NaN", 2.5)]),
         ("rank\tword\tcount\n1\ta\t9\n2\tb\t8\n3\tc\t7\n", [("a", 9), ("b", 8), ("c", 7)]),
         ("count\tword\n1\ta\n2\tb\n3\tc\n", [("a", 1), ("b", 2), ("c", 3)]),  # its name says so
         ("1 a\n1 b\n2 c\n", [("a", 1), ("b", 1), ("c", 2)]),
@@ -244,12 +238,12 @@ PAIRS = st.lists(
 
 @settings(max_examples=200)
 @given(PAIRS, st.sampled_from(["\n", "\r\n", "\r"]))
-def test_tab_comma_and_json_are_read_back(tmp_path_factory, pairs, end):
+def test_tab_and_comma_are_read_back(tmp_path_factory, pairs, end):
     path = tmp_path_factory.getbasetemp() / "counts"
     quoted = io.StringIO()
     csv.writer(quoted, quoting=csv.QUOTE_NONNUMERIC, lineterminator=end).writerows(pairs)
     tabbed = "".join(f"{word}\t{count!r}{end}" for word, count in pairs)
-    for content in (quoted.getvalue(), tabbed, end.join(map(json.dumps, pairs))):
+    for content in (quoted.getvalue(), tabbed):
         path.write_bytes(f"word\tcount{end}{content}".encode() if content is tabbed else content.encode())
         assert list(WordCounts.read(path)) == pairs
 
@@ -285,16 +279,8 @@ def test_tab_comma_and_json_are_read_back(tmp_path_factory, pairs, end):
         (b"the 5\nof\xff 4\n", "line 2: the byte 0xff is not UTF-8; convert the file to UTF-8"),
         (b"the 5\r\nof 5\r\xff 4\n", "line 3: the byte 0xff"),
         ("the 5\n".encode("utf-16"), "is not UTF-8 text, but UTF-16 or binary; convert it to UTF-8"),
-        ('["the", 5]\nof 4\n', "line 2: expected a word and its count, got: 'of 4'; .*the same in every line"),
-        ('["the", 5]\n["of"]\n', "line 2: expected a word and its count, got: '.\"of\".'"),
-        ('{"word": "the", "count": 5}\n{"word": "of"}\n', "line 2: expected"),
-        ('{"the": 5, "of": 4}\n', "line 1: expected"),
-        ('["the", 5]\n["of", true]\n', "line 2: expected"),
-        ('["the", 5]\n["of", "4"]\n', "line 2: expected"),
-        ('["the", 5]\n[4, "of"]\n', "line 2: expected"),
-        ('["the", 5]\n["of", NaN]\n', "line 2: the count of 'of' is 'nan'"),
-        ('["the", 5]\n["of", -1]\n', "line 2: the count of 'of' is '-1'"),
-        (f'["the", 5]\n["of", 1{"0" * 400}]\n', "line 2: the count of 'of' is '1000"),
+        ('{"word": "the", "count": 5}\n', "line 1: "),  # JSON
+        ('["the", 5]\n["of", 4]\n', "line 1: "),
         (gzip.compress(b"the 5\n" * 99, mtime=0)[:-1], "the compressed data is damaged or cut short"),
     ],
 )
@@ -310,7 +296,7 @@ def test_a_missing_file(tmp_path):
         WordCounts.read(tmp_path / "none.csv")
 
 
-@pytest.mark.parametrize("content", ["the\t5\n\t3\n", 'the,5\n"",1\nof,2\n,2\n', '["the", 5]\n\n["", 3]\n'])
+@pytest.mark.parametrize("content", ["the\t5\n\t3\n", 'the,5\n"",1\nof,2\n,2\n'])
 def test_empty_words_give_one_warning(write, content):
     with pytest.warns(PbosWarning) as caught:
         counts = WordCounts.read(write(content))

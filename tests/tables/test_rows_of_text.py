@@ -60,11 +60,13 @@ def test_words_that_look_like_numbers_stay_words(write):
     assert vectors.words == ["nan", "inf", "1e5", "0.5"]
 
 
-def test_a_row_that_looks_like_a_header(write):
+def test_word_counts_are_read_as_vectors_with_a_warning(write):
     with pytest.warns(PbosWarning, match="there is only one number per word; pass word counts as counts"):
-        vectors = WordVectors.read(write(b"1984 5\nthe 3\nof 4\n"))
-    assert vectors.words == ["1984", "the", "of"]
+        vectors = WordVectors.read(write(b"the 5\n1984 3\nof 4\n"))
+    assert vectors.words == ["the", "1984", "of"]
     assert vectors.vectors.ravel().tolist() == [5, 3, 4]
+    with pytest.raises(FormatError, match="line 2: expected a word and 5 numbers, found 2 fields"):
+        WordVectors.read(write(b"1984 5\nthe 3\nof 4\n"))  # the first row looks like a header
 
 
 @pytest.mark.parametrize("dims", [1, 2, 3, 50])

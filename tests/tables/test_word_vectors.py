@@ -61,7 +61,7 @@ def test_a_float32_matrix_is_not_copied():
         (["a"], [[1, 2], [3, 4]], "1 words but 2 vectors"),
         (["a"], [1, 2], r"shape \(words, dimensions\), got \(2,\)"),
         (["a"], [[]], r"got \(1, 0\)"),
-        (["a", "b"], [[1, 2], [3]], "row 2: the vector has 1 values, the first one 2; all need the same length"),
+        (["a", "b"], [[1, 2], [3]], "cannot become a NumPy array .*inhomogeneous"),
         (["a"], [["1", "2"]], "real numbers, got dtype <U1"),
         (["a"], [[1j, 2]], "real numbers, got dtype complex128"),
         (["a", "b"], [[1e39, 0], [1, np.nan]], "word vectors: all vectors of words contain NaN or infinity"),
@@ -127,7 +127,7 @@ def test_of_anything_else_is_an_error():
         WordVectors.of(3)
     with pytest.raises(InputError, match=r"shape \(words, dimensions\), got \(0,\)"):
         WordVectors.of({})
-    with pytest.raises(InputError, match="row 2: the vector has 1 values, the first one 2"):
+    with pytest.raises(InputError, match="word vectors: the vectors cannot become a NumPy array"):
         WordVectors.of({"a": [1, 2], "b": [1]})
     with pytest.raises(FileNotFoundError):
         WordVectors.of("no/such/file.vec")

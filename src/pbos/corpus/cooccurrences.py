@@ -17,14 +17,7 @@ from pbos.errors import FormatError, InputError
 from pbos.files.atomic import save_array, write_whole_folder
 from pbos.files.paths import PathLike, damage_in, resolve_links, to_local_path
 from pbos.jobs.threads import blocks, in_threads, thread_count
-from pbos.kernels.text import (
-    END,
-    add_counts,
-    count_contexts,
-    count_sorted,
-    find_places,
-    join_lists,
-)
+from pbos.kernels import text as kernels
 from pbos.words.readonly import ReadOnlyList
 from pbos.words.tokens import words_of
 
@@ -104,7 +97,7 @@ class Cooccurrences:
         draws = (mixed(np.arange(ids.size, dtype=np.uint64) + salt) >> np.uint64(11)) / 2.0**53
         stays = draws < counting.stays(counts, ids.size)[ids]
         ends = np.concatenate([[0], np.cumsum(stays)])[line_ends]
-        indptr, indices, data = count_contexts(ids[stays], ends, ids, line_ends, len(words), counting.window)
+        indptr, indices, data = kernels.count_contexts(ids[stays], ends, ids, line_ends, len(words), counting.window)
         return cls(coded, counts, indptr, indices, data, counting, blocks)
 
     def __len__(self) -> int:
@@ -120,7 +113,7 @@ class Cooccurrences:
 
     def words_at(self, places: npt.NDArray[np.int64]) -> list[str]:
         """Return some of the words."""
-        text, ends = self.lines.tobytes(), np.flatnonzero(self.lines == END)
+        text, ends = self.lines.tobytes(), np.flatnonzero(self.lines == kernels.END)
         starts = np.concatenate([[0], ends + 1])
         found = zip(starts[places].tolist(), ends[places].tolist(), strict=True)
         return [text[start:end].decode("utf-8", "replace") for start, end in found]
@@ -130,8 +123,6 @@ class Cooccurrences:
         indptr = read(self.indptr, slice(rows.start, rows.stop + 1))
         entries = slice(int(indptr[0]), int(indptr[-1]))
         return indptr - indptr[0], read(self.indices, entries), read(self.data, entries)
-
-    # -- files ---------------------------------------------------------------------------------------------------------
 
     def save(self, path: PathLike) -> None:
         """Save to a folder, completely or not at all."""
@@ -166,7 +157,7 @@ class Cooccurrences:
         parts = (read(indices, entries) for entries in blocks(indices.size, ENTRIES))
         if not (  # otherwise kernels would read beyond the arrays
             bytes(coded[-1:]) in (b"", b"\n")
-            and np.count_nonzero(read(coded) == END) == n_words == ends.size - 1
+            and np.count_nonzero(read(coded) == kernels.END) == n_words == ends.size - 1
             and 0 == ends[0] <= ends[-1] == indices.size == data.size
             and (ends[1:] >= ends[:-1]).all()
             and read(counts).min(initial=0) >= 0
@@ -198,13 +189,13 @@ def merge(parts: list[Cooccurrences], path: PathLike, threads: int | None = None
     """Add up co-occurrences into a folder, a few rows at a time; the result does not depend on how text was divided."""
     if len({part.counting for part in parts}) > 1:
         raise InputError("co-occurrences that were counted with different settings cannot be added up")
-    words = reduce(join_lists, (read(part.lines) for part in parts), np.zeros(0, np.uint8))
-    n_words = count_sorted(words)
+    words = reduce(kernels.join_lists, (read(part.lines) for part in parts), np.zeros(0, np.uint8))
+    n_words = kernels.count_sorted(words)
     if n_words < 0:
         raise FormatError(f"{path} cannot be made: the words of its parts are not sorted; count them again")
     if 3 * n_words > MOST_COLUMNS:
         raise InputError(f"{n_words:,} distinct words are too many; count texts apart, or cut them into fewer words")
-    numbers = [find_places(read(part.lines), len(part), words) for part in parts]
+    numbers = [kernels.find_places(read(part.lines), len(part), words) for part in parts]
     counts, most_entries = np.zeros(n_words, np.int64), np.zeros(n_words + 1, np.int64)
     for part, new in zip(parts, numbers, strict=True):
         counts[new] += read(part.counts)
@@ -246,7 +237,7 @@ def add_rows(parts: list[Cooccurrences], numbers: list[npt.NDArray[np.int32]], n
         kinds = columns // len(part)
         sums.append((np.cumsum(sizes), kinds * n_words + new[columns - kinds * len(part)], values))
     while len(sums) > 1:
-        sums = [reduce(add_counts, sums[first : first + 2]) for first in range(0, len(sums), 2)]
+        sums = [reduce(kernels.add_counts, sums[first : first + 2]) for first in range(0, len(sums), 2)]
     return sums[0]
 
 

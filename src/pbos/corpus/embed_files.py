@@ -6,9 +6,10 @@ import hashlib
 import itertools
 import json
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
+from operator import attrgetter
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -18,22 +19,9 @@ import numpy as np
 from pbos import __version__
 from pbos.corpus.sources import files_of, grouped, plain_size
 from pbos.errors import InputError
+from pbos.files import paths
 from pbos.files.atomic import check_target, discard, staging_path, write_whole
 from pbos.files.model_folder import CONFIG, TENSORS, folder_of, resolve_model
-from pbos.files.paths import (
-    everywhere,
-    exists,
-    is_folder,
-    is_remote,
-    is_table,
-    lines_between,
-    names_in,
-    open_bytes,
-    public_name,
-    remove_file,
-    state_of,
-    words_of_lines,
-)
 from pbos.jobs.interrupts import interruptible
 from pbos.jobs.pools import pool_of
 from pbos.jobs.progress import progress as progress_bar
@@ -100,34 +88,35 @@ def embed_files(
     from pbos.adapters.arrow import EXAMPLES, Embedded, Embedder
 
     named = [sources] if isinstance(sources, (str, PathLike)) else sources
-    folder, files = everywhere(target), [everywhere(path) for path in files_of(named)]
+    folder, files = paths.everywhere(target), [paths.everywhere(path) for path in files_of(named)]
     check_target(folder)
-    options: dict[str, Any] = {
-        "column": column,
-        "vector_column": vector_column,
-        "confidence_column": confidence_column,
-        "missing": missing,
-        "exact": exact,
-    }
-    with saved(model, folder) as path:
-        embedder = Embedder(path, **options)
+    options: dict[str, Any] = {"column": column, "missing": missing, "exact": exact}
+    options |= {"vector_column": vector_column, "confidence_column": confidence_column}
+    with ExitStack() as stack:
+        if isinstance(model, Model):  # all workers read it from here
+            if paths.is_remote(folder):
+                raise InputError(f"a model in memory cannot be used for {folder}; save it, and pass its path")
+            saved = stack.enter_context(staging_path(Path(folder)))
+            model.save(saved)
+            model = saved
+        embedder = Embedder(model, **options)
         embedder.embed([])  # raises an error if the model lacks what is asked of it
         job = {
             "pbos": __version__,
-            "model": digest_of(folder_of(resolve_model(path))),
-            "inputs": in_threads(lambda file: [public_name(file), *state_of(file)], files, AT_ONCE),
+            "model": digest_of(folder_of(resolve_model(model))),
+            "inputs": in_threads(lambda file: [paths.public_name(file), *paths.state_of(file)], files, AT_ONCE),
             "options": options,
         }
         check_folder(folder, job)
         with pool_of(scheduler, threads) as pool:
             found = pool.map("list-parts", partial(parts_of, embedder, rows=ROWS, size=BYTES), files)
             parts = list(enumerate(itertools.chain.from_iterable(found)))
-            there = names_in(folder)
+            there = paths.names_in(folder)
             left = [(number, part) for number, part in parts if name_of(number) not in there]
-            if not is_remote(folder):
+            if not paths.is_remote(folder):
                 Path(folder).mkdir(exist_ok=True)
             if left:  # readers must not take it for complete
-                remove_file(f"{folder}/{SUCCESS}")
+                paths.remove_file(f"{folder}/{SUCCESS}")
             with write_whole(f"{folder}/{JOB}") as stream:
                 stream.write(json.dumps(job, indent=1).encode() + b"\n")
             if scheduler is None:
@@ -137,27 +126,9 @@ def embed_files(
                 embed = partial(embed_part, embedder, folder)
                 results = pool.map("embed-words", embed, left, lambda part: advance(1))
         finish(folder)
-    return Embedded(
-        len(left),
-        len(parts) - len(left),
-        sum(part.words for part in results),
-        sum(part.uncovered for part in results),
-        [word for part in results for word in part.examples][:EXAMPLES],
-        sum(part.missing for part in results),
-    )
-
-
-@contextmanager
-def saved(model: Model | str | PathLike[str] | None, folder: str) -> Iterator[str | PathLike[str] | None]:
-    """Yield the folder of a model, which is saved next to another folder if it is in memory."""
-    if not isinstance(model, Model):
-        yield model
-        return
-    if is_remote(folder):
-        raise InputError(f"a model in memory cannot be used for {folder}; save it, and pass the path of its folder")
-    with staging_path(Path(folder)) as temporary:
-        model.save(temporary)
-        yield temporary
+    n_words, uncovered, n_missing = (sum(map(attrgetter(name), results)) for name in ("words", "uncovered", "missing"))
+    examples = [word for part in results for word in part.examples][:EXAMPLES]
+    return Embedded(len(left), len(parts) - len(left), n_words, uncovered, examples, n_missing)
 
 
 def digest_of(folder: Path) -> str:
@@ -167,18 +138,15 @@ def digest_of(folder: Path) -> str:
     return digest.hexdigest()
 
 
-# The folder -----------------------------------------------------------------------------------------------------------
-
-
 def check_folder(folder: str, job: dict[str, Any]) -> None:
     """Raise InputError if a folder is none, or has anything else than the vectors of a job."""
-    if exists(folder) and not is_folder(folder):
+    if paths.exists(folder) and not paths.is_folder(folder):
         raise InputError(f"{folder} is a file; choose a folder")
-    there = names_in(folder)
+    there = paths.names_in(folder)
     if there and JOB not in there:
         raise InputError(f"{folder} has other content; choose another folder, or delete this one")
     if any(name.startswith("part-") for name in there):
-        with open_bytes(f"{folder}/{JOB}") as stream:
+        with paths.open_bytes(f"{folder}/{JOB}") as stream:
             try:
                 before = dict(json.loads(stream.read()))
             except (ValueError, TypeError, RecursionError):
@@ -192,7 +160,7 @@ def check_folder(folder: str, job: dict[str, Any]) -> None:
 
 def finish(folder: str) -> None:
     """Mark a folder as complete, and remove what lost workers have left, or still write."""
-    if not is_remote(folder):
+    if not paths.is_remote(folder):
         for rest in Path(folder).glob(".part-*.tmp"):
             discard(rest)
     with write_whole(f"{folder}/{SUCCESS}"):
@@ -202,9 +170,6 @@ def finish(folder: str) -> None:
 def name_of(number: int) -> str:
     """Return the name of the file of a part."""
     return f"part-{number:05}.parquet"
-
-
-# Parts ----------------------------------------------------------------------------------------------------------------
 
 
 def parts_of(embedder: Embedder, path: str, rows: int, size: int) -> list[Part]:
@@ -217,10 +182,9 @@ def parts_of(embedder: Embedder, path: str, rows: int, size: int) -> list[Part]:
         if table.groups is not None:
             groups = grouped(range(len(table.groups)), table.groups.__getitem__, rows)
             return [Part(path, group[0], group[-1] + 1) for group in groups] or [Part(path, 0, 0)]
-        length = None if is_table(path) else plain_size(path)
-        if length is None:
-            return [Part(path)]
-        return [Part(path, first, first + size) for first in range(0, max(length, 1), size)]
+    if paths.is_table(path) or (length := plain_size(path)) is None:
+        return [Part(path)]
+    return [Part(path, first, first + size) for first in range(0, max(length, 1), size)]
 
 
 @contextmanager
@@ -228,14 +192,14 @@ def open_part(part: Part, column: str | None) -> Iterator[Table]:
     """Open a part as a table."""
     from pbos.tables.columns import open_table, table_of_words
 
-    if is_table(part.path):
+    if paths.is_table(part.path):
         groups = None if part.end is None else range(part.first, part.end)
         with open_table(part.path, column, groups) as table:
             yield table
         return
     place = f"{part.path}, {f'after byte {part.first}, ' if part.first else ''}line"
-    with open_bytes(part.path) as stream:
-        words = words_of_lines(lines_between(stream, part.first, part.end), place)
+    with paths.open_bytes(part.path) as stream:
+        words = paths.words_of_lines(paths.lines_between(stream, part.first, part.end), place)
         yield table_of_words(words, column or "word", place)
 
 

@@ -14,21 +14,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from pbos.errors import FormatError, InputError
+from pbos.files import paths
 from pbos.files.atomic import write_whole
-from pbos.files.paths import (
-    BOM,
-    FIRST,
-    check_text,
-    compression,
-    everywhere,
-    exists,
-    is_remote,
-    is_table,
-    open_bytes,
-    open_file,
-    to_local_path,
-    url_of,
-)
 from pbos.files.remote import store_of
 from pbos.jobs.pools import Pool
 from pbos.jobs.threads import blocks
@@ -87,8 +74,7 @@ def grouped(items: Iterable[Item], size_of: Callable[[Item], int], most: int) ->
     >>> grouped("abcdef", {"a": 40, "b": 40, "c": 40, "d": 100, "e": 10, "f": 90}.get, 100)
     [['a', 'b'], ['c'], ['d'], ['e', 'f']]
     """
-    groups: list[list[Item]] = []
-    room = 0
+    groups, room = list[list[Item]](), 0
     for item in items:
         size = size_of(item)
         if not groups or size > room:
@@ -101,10 +87,7 @@ def grouped(items: Iterable[Item], size_of: Callable[[Item], int], most: int) ->
 
 def text_of(shard: Shard) -> bytes:
     """Return the text of a shard."""
-    return b"\n".join(read_range(*piece).removeprefix(b"" if piece.start else BOM) for piece in shard)
-
-
-# Files ----------------------------------------------------------------------------------------------------------------
+    return b"\n".join(read_range(*piece).removeprefix(b"" if piece.start else paths.BOM) for piece in shard)
 
 
 def pieces_of_files(
@@ -113,7 +96,7 @@ def pieces_of_files(
     """Cut files at ends of lines, near multiples of `block` bytes; first unpack those that are not plain text."""
     pieces = []
     for path, target in files:
-        size = None if is_table(path) else plain_size(path)
+        size = None if paths.is_table(path) else plain_size(path)
         if size is None:
             path = write_text(chunks_of_file(path, column), target)
             size = target.stat().st_size
@@ -143,22 +126,22 @@ def write_text(chunks: Iterable[bytes], target: Path) -> str:
 
 def chunks_of_file(path: str, column: str | None) -> Iterator[bytes]:
     """Yield the text of a file."""
-    if is_table(path):
+    if paths.is_table(path):
         from pbos.tables.columns import words_of_table  # here, because it is an extra
 
         yield from map(line_of, words_of_table(path, column))
-    else:
-        with nullcontext(sys.stdin.buffer) if path == "-" else open_bytes(path) as stream:
+        return
+    with nullcontext(sys.stdin.buffer) if path == "-" else paths.open_bytes(path) as stream:
+        chunk = stream.read(CHUNK)
+        check_start("stdin" if path == "-" else path, chunk)
+        while chunk:
+            yield chunk
             chunk = stream.read(CHUNK)
-            check_start("stdin" if path == "-" else path, chunk)
-            while chunk:
-                yield chunk
-                chunk = stream.read(CHUNK)
 
 
 def check_start(path: str, head: bytes) -> None:
     """Raise FormatError if a file does not start as a text does."""
-    check_text(path, head)
+    paths.check_text(path, head)
     rows = sample_rows(head, 0)
     if rows and 2 * sum(count_numbers(row) == len(row) - 1 >= MANY for row in rows) >= len(rows):
         raise FormatError(f"{path}: these are word vectors, not text; pbos train makes a model of them")
@@ -166,9 +149,9 @@ def check_start(path: str, head: bytes) -> None:
 
 def plain_size(path: str) -> int | None:
     """Return the size of a text file in bytes; None if it is compressed, or can be read only from its start."""
-    with open_file(path) as stream:
-        head = stream.peek(FIRST)
-        if not stream.seekable() or compression(head) is not None:
+    with paths.open_file(path) as stream:
+        head = stream.peek(paths.FIRST)
+        if not stream.seekable() or paths.compression(head) is not None:
             return None
         check_start(path, head)
         return stream.seek(0, os.SEEK_END)
@@ -176,25 +159,24 @@ def plain_size(path: str) -> int | None:
 
 def read_range(path: str, start: int, stop: int) -> bytes:
     """Return some bytes of a file."""
-    if is_remote(path):
+    if paths.is_remote(path):
         with store_of(path) as (system, place):
             return bytes(system.cat_file(place, start=start, end=stop))
-    with open_file(path) as stream:
+    with paths.open_file(path) as stream:
         stream.seek(start)
         return stream.read(stop - start)
 
 
-def files_of(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
+def files_of(given: Iterable[str | os.PathLike[str]]) -> list[str]:
     """Return files, each once; patterns such as `*.txt.gz` are resolved in sorted order. `-` is stdin."""
     found: list[str] = []
-    for path in paths:
-        if os.fspath(path) == "-":
-            found.append("-")
-            continue
-        name = url_of(path) if is_remote(path) else str(to_local_path(path))
-        if exists(name):
+    for path in given:
+        name = os.fspath(path)
+        if name != "-":
+            name = paths.url_of(path) if paths.is_remote(path) else str(paths.to_local_path(path))
+        if name == "-" or paths.exists(name):
             matches = [name]
-        elif is_remote(name):
+        elif paths.is_remote(name):
             with store_of(name) as (system, place):
                 infos = system.glob(place, detail=True)
                 matches = sorted(system.unstrip_protocol(at) for at, info in infos.items() if info["type"] == "file")
@@ -204,9 +186,6 @@ def files_of(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
             raise InputError(f"{name}: there is no such file; pass files, or patterns such as 'texts/*.txt.gz'")
         found += matches
     return list(dict.fromkeys(found))
-
-
-# Any text -------------------------------------------------------------------------------------------------------------
 
 
 def source_of(text: Any, column: str | None = None, pretokenized: bool = False) -> Source:
@@ -234,15 +213,15 @@ def source_of(text: Any, column: str | None = None, pretokenized: bool = False) 
     return Source([map(line_of, checked(items, str))], None, cut)
 
 
-def source_of_files(paths: Iterable[str | os.PathLike[str]], column: str | None, cut: str) -> Source:
+def source_of_files(given: Iterable[str | os.PathLike[str]], column: str | None, cut: str) -> Source:
     """Return the text of files, or of those that patterns match; `-` is stdin."""
-    found = files_of(paths)
-    if column is not None and not all(map(is_table, found)):
+    found = files_of(given)
+    if column is not None and not all(map(paths.is_table, found)):
         raise InputError("a column is for tables; all files have to end in .parquet, .arrow, .feather, .csv or .tsv")
     texts: list[str | Iterable[bytes]] = []
     for name in found:
-        is_file = is_remote(name) or (name != "-" and Path(name).is_file())  # and not stdin or a pipe
-        texts.append(everywhere(name) if is_file else chunks_of_file(name, column))
+        is_file = paths.is_remote(name) or (name != "-" and Path(name).is_file())  # and not stdin or a pipe
+        texts.append(paths.everywhere(name) if is_file else chunks_of_file(name, column))
     return Source(texts, column, cut)
 
 

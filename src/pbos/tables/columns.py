@@ -4,25 +4,15 @@ from __future__ import annotations
 
 import csv
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from os import PathLike
 from typing import Any, BinaryIO, NamedTuple
 
-from pbos.errors import FormatError, InputError, MissingExtraError, warn
+from pbos.errors import FormatError, InputError, MissingExtraError
+from pbos.files import paths
 from pbos.files.atomic import write_whole
-from pbos.files.paths import (
-    ARROW,
-    MAX_LINE,
-    PARQUET,
-    decoded_lines,
-    lines_between,
-    open_bytes,
-    open_file,
-    separator_of,
-    suffix_of,
-)
 
 try:
     import pyarrow as pa
@@ -32,7 +22,6 @@ except ImportError:
 
 ROWS = 1 << 15  # rows of a file to read at a time, so that memory does not depend on the number of rows
 MAX_SHOWN = 8  # columns in a message
-USUAL_NAMES = ("word", "words", "token", "tokens", "term", "text", "name")  # of the only column of a CSV file
 
 
 class Table(NamedTuple):
@@ -69,15 +58,19 @@ def word_column(place: str | PathLike[str], schema: Any, column: str | None, hin
 @contextmanager
 def open_table(path: str | PathLike[str], column: str | None = None, groups: range | None = None) -> Iterator[Table]:
     """Open a Parquet, Arrow, CSV or TSV file, or some row groups of a Parquet file."""
-    separator = separator_of(path)
+    separator = paths.separator_of(path)
     try:
-        with open_file(path) if separator is None else open_bytes(path) as stream:
+        with paths.open_file(path) if separator is None else paths.open_bytes(path) as stream:
             hint, sizes, first = "", None, 1
             if separator is not None:
-                schema, batches = read_csv(path, stream, separator, headed=column is not None)
-                if column is None and len(schema) > 1:  # the first line may not be the names of columns
+                rows = read_csv(path, stream, separator)
+                if not (names := next(rows, None)):
+                    raise FormatError(f"{path} is empty; expected a line with the names of columns")
+                schema = pa.schema([(name, pa.string()) for name in names])
+                batches = batches_of(rows, schema)
+                if column is None:  # the first line may not be the names of columns
                     column, hint = "word", ', name it "word", or name a plain list of words .txt'
-            elif suffix_of(path) in PARQUET:
+            elif paths.suffix_of(path) in paths.PARQUET:
                 file = parquet.ParquetFile(stream)
                 sizes = [file.metadata.row_group(at).num_rows for at in range(file.num_row_groups)]
                 groups = range(len(sizes)) if groups is None else groups
@@ -98,55 +91,34 @@ def open_table(path: str | PathLike[str], column: str | None = None, groups: ran
         raise FormatError(f"{path} is damaged, or not the kind of table its name says ({reason})") from None
 
 
-def read_csv(path: str | PathLike[str], stream: BinaryIO, separator: str, headed: bool) -> tuple[Any, Iterator[Any]]:
-    """Return the schema and the rows of CSV or TSV; all columns are strings.
-
-    The first line has the names of columns. A single column that nobody has named (not `headed`) is a plain list of
-    words, unless its first line is a usual name.
+def read_csv(path: str | PathLike[str], stream: BinaryIO, separator: str) -> Iterator[list[str]]:
+    """Yield the rows of CSV or TSV that are not blank; each has as many columns as the first.
 
     As in files of counts, quotes have no special meaning in TSV, and words such as null and NaN are words. Python's
     reader is used because a thread of pyarrow's one ends the process if an error is raised before the end of the file.
     """
-    csv.field_size_limit(MAX_LINE)  # by default 128 KiB
-    lines = decoded_lines(lines_between(stream), f"{path}, line")
+    csv.field_size_limit(paths.MAX_LINE)  # by default 128 KiB
+    lines = paths.decoded_lines(paths.lines_between(stream), f"{path}, line")
     quoting: Any = csv.QUOTE_NONE if separator == "\t" else csv.QUOTE_MINIMAL
-    rows = csv_rows(path, csv.reader(lines, delimiter=separator, quoting=quoting, strict=True))
-    names = next(rows, None)
-    if names is None:
-        raise FormatError(f"{path} is empty; expected a line with the names of columns")
-    if len(names) == 1 and not headed and names[0].strip().lower() not in USUAL_NAMES:
-        if separator == "," and (";" in names[0] or "\t" in names[0]):
-            raise FormatError(f"{path}: the first line has no comma; separate columns by commas, or name a list .txt")
-        names, rows = ["word"], itertools.chain([names], rows)
-    schema = pa.schema([(name, pa.string()) for name in names])
-    parts = iter(lambda: list(itertools.islice(rows, ROWS)), [])
-    return schema, (pa.record_batch(list(zip(*part, strict=True)), schema=schema) for part in parts)
+    reader = csv.reader(lines, delimiter=separator, quoting=quoting, strict=True)
+    line, width = 1, 0
+    try:
+        for row in reader:
+            width = width or len(row)
+            if len(row) not in (0, width):
+                raise FormatError(f"{path}, line {line}: expected {width} columns, found {len(row)}; correct this row")
+            if row:
+                yield row
+            line = reader.line_num + 1
+    except csv.Error as error:
+        raise FormatError(f"{path}, line {line}: {error}; close quotes, and write inner ones twice") from None
 
 
-def csv_rows(path: str | PathLike[str], reader: Any) -> Iterator[list[Any]]:
-    """Yield rows; if one has more or fewer columns than the first, all are None, with a warning at the end."""
-    width = bad = first = 0
-    while True:
-        line = reader.line_num + 1
-        try:
-            row = next(reader, None)
-        except csv.Error:
-            if reader.line_num > line:
-                raise FormatError(f"{path}, line {line}: a quote is not closed; close it, or write it twice") from None
-            if not width:
-                raise FormatError(f"{path}, line {line}: text follows a closing quote; write quotes twice") from None
-            row = [""] * (width + 1)
-        if row is None:
-            break
-        width = width or len(row)
-        if row and len(row) == width:
-            yield row
-        elif row:  # otherwise the line is blank
-            bad, first = bad + 1, first or line
-            yield [None] * width
-    if bad:
-        what = "row does" if bad == 1 else "rows do"
-        warn(f"{path}, line {first}: {bad:,} {what} not have {width} columns; the word is missing")
+def batches_of(rows: Iterable[Sequence[str]], schema: Any) -> Iterator[Any]:
+    """Yield rows of words in batches."""
+    rows = iter(rows)
+    while part := list(itertools.islice(rows, ROWS)):
+        yield pa.record_batch(list(zip(*part, strict=True)), schema=schema)
 
 
 def validated(batch: Any) -> Any:
@@ -160,9 +132,8 @@ def validated(batch: Any) -> Any:
 
 def table_of_words(words: Iterable[str], column: str, place: str = "word") -> Table:
     """Return words as a table of one column; errors name the place, and count the words from 1."""
-    words, schema = iter(words), pa.schema({column: pa.string()})
-    parts = iter(lambda: list(itertools.islice(words, ROWS)), [])
-    return Table(schema, (pa.record_batch([part], schema=schema) for part in parts), column, place)
+    schema = pa.schema({column: pa.string()})
+    return Table(schema, batches_of(zip(words), schema), column, place)
 
 
 @contextmanager
@@ -171,9 +142,9 @@ def write_table(path: str | PathLike[str], schema: Any, repeating: list[str]) ->
 
     Parquet may encode the columns `repeating`, in which values may repeat, with a dictionary.
     """
-    if suffix_of(path) not in PARQUET + ARROW:
+    if paths.suffix_of(path) not in paths.PARQUET + paths.ARROW:
         raise InputError(f"{path} is not the name of a table; name it .parquet, .arrow or .feather")
-    is_parquet, written = suffix_of(path) in PARQUET, schema
+    is_parquet, written = paths.suffix_of(path) in paths.PARQUET, schema
     if not is_parquet:  # each batch may have another dictionary, but an Arrow file has only one
         written = pa.schema([field.with_type(plain_type(field.type)) for field in schema], schema.metadata)
     with write_whole(path) as stream:

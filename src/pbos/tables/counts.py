@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 import math
 import os
 import re
@@ -25,8 +24,10 @@ from pbos.words.text import as_words, normalize
 SAMPLE = 100  # lines inspected to detect the format
 MOST = 1e300  # what all counts may sum to, so that sums over the subwords of words are finite too
 LANGUAGE = re.compile(r"[a-z]{2,3}(-[a-z]+)?")
-WORD_NAMES = ("word", "words", "token", "form", "wordform", "lemma", "term", "type", "ngram")
-COUNT_NAMES = ("count", "counts", "freq", "frequency", "n", "occurrences")
+COLUMNS = (  # names of those with the words and the counts
+    ("word", "words", "token", "form", "wordform", "lemma", "term", "type", "ngram"),
+    ("count", "counts", "freq", "frequency", "n", "occurrences"),
+)
 
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
@@ -57,8 +58,6 @@ class WordCounts:
         if not good.all():
             row = int(np.argmin(good))
             raise InputError(f"the count of {words[row]!r} is {numbers[row]}; expected a finite number, zero or more")
-        if not numbers.any():
-            raise InputError("no word has a count above zero; pass the counts of at least one word")
         if (numbers / MOST).sum() > 1:
             raise InputError(f"the counts sum to more than {MOST:g}; divide all of them by the same number")
         row_of: dict[str, int] = {}
@@ -67,6 +66,8 @@ class WordCounts:
         if "" in row_of:
             warn(f"word counts: dropped the empty word and its count of {totals[row_of['']]:g}")
             totals = np.delete(totals, row_of.pop(""))
+        if not totals.any():
+            raise InputError("no word has a count above zero; pass the counts of at least one word")
         totals.flags.writeable = False
         object.__setattr__(self, "words", ReadOnlyList(row_of))
         object.__setattr__(self, "counts", totals)
@@ -99,10 +100,10 @@ class WordCounts:
 
     @classmethod
     def read(cls, path: PathLike) -> WordCounts:
-        """Read a text file of words and counts: comma-, tab- or space-separated, or JSON lines; possibly compressed."""
-        words, counts = read_counts(path)
+        """Read a text file of words and counts: comma-, tab- or space-separated; possibly compressed."""
+        found = read_counts(path)
         try:
-            return cls(words, counts)
+            return cls(*found)
         except InputError as error:
             raise FormatError(f"{path}: {error}") from None
 
@@ -177,17 +178,18 @@ def check_name(path: PathLike) -> None:
         raise InputError(f"{path}: counts are not written as {suffix}; name the file .tsv or .csv")
 
 
-# Reading --------------------------------------------------------------------------------------------------------------
-
-
-def read_counts(path: PathLike) -> tuple[list[str], npt.NDArray[np.float64]]:
+def read_counts(path: PathLike) -> tuple[list[str], list[float]]:
     """Read words and counts. The separator is the one that splits most of the first lines into a word and a number."""
     lines = read_lines(path)
     sample = [text for _, text in lines[:SAMPLE]]
-    split = max((at_json, at_tabs, at_commas, at_spaces), key=lambda split: sum(map(is_row, map(split, sample))))
+    split = max((at_tabs, at_commas, at_spaces), key=lambda split: sum(map(is_row, map(split, sample))))
     rows = list(map(split, sample))
-    has_header = len(rows[0]) >= 2 and all(map(is_name, rows[0][:2]))
-    word_at, count_at = find_columns(rows[0] if has_header else [], rows[has_header:])
+    names = [name.strip(" \t").casefold() for name in rows[0]]
+    has_header = len(names) >= 2 and all(map(is_name, names[:2]))
+    word_at, count_at = (next((at for at, name in enumerate(names) if name in known), -1) for known in COLUMNS)
+    if not has_header or -1 in (word_at, count_at):  # the first two columns, or those of `uniq -c`: more numbers first
+        first, second = (sum(len(row) == 2 and is_number(row[at]) for row in rows[has_header:]) for at in (0, 1))
+        word_at, count_at = (1, 0) if first > second else (0, 1)
     words, counts = list[str](), list[float]()
     for line, text in lines[has_header:]:
         fields = split(text)
@@ -204,35 +206,7 @@ def read_counts(path: PathLike) -> tuple[list[str], npt.NDArray[np.float64]]:
             )
         words.append(word)
         counts.append(float(count))
-    return words, np.array(counts)
-
-
-def find_columns(header: list[str], rows: list[list[str]]) -> tuple[int, int]:
-    """Return the columns of words and counts: by name, or else the first two; of two columns, counts may come first.
-
-    >>> find_columns([], [["5", "the"], ["4", "1984"]])  # as uniq -c writes
-    (1, 0)
-    """
-    names = [name.strip(" \t").casefold() for name in header]
-    word_at, count_at = ([names.index(name) for name in names if name in known] for known in (WORD_NAMES, COUNT_NAMES))
-    if word_at and count_at:
-        return word_at[0], count_at[0]
-    first, second = (sum(len(row) == 2 and is_number(row[at]) for row in rows) for at in (0, 1))
-    return (1, 0) if first > second else (0, 1)
-
-
-def at_json(line: str) -> list[str]:
-    """Return the word and the count of {"word": "the", "count": 5} or ["the", 5]; any other line stays one field."""
-    try:
-        value = json.loads(line)
-    except (ValueError, RecursionError):
-        return [line]
-    if isinstance(value, dict):
-        value = [next((value[name] for name in names if name in value), None) for names in (WORD_NAMES, COUNT_NAMES)]
-    match value:
-        case [str() as word, (int() | float()) as count] if not isinstance(count, bool):
-            return [word, str(count)]
-    return [line]
+    return words, counts
 
 
 def at_tabs(line: str) -> list[str]:

@@ -193,51 +193,38 @@ def download(url: str, folder: Path, size: int = 0) -> Path:
             version, total = json.loads(note.read_bytes())
         if total and done == total:  # but interrupted before it was used
             return part
-        if not (version and done and receive_rest(url, part, version, total)):
-            with urllib.request.urlopen(url, timeout=TIMEOUT) as answer:
+        rest = {"Range": f"bytes={done}-", "If-Range": version} if version and done else {}
+        with urllib.request.urlopen(urllib.request.Request(url, headers=rest), timeout=TIMEOUT) as answer:
+            is_rest, tag = answer.status == 206, answer.headers.get("ETag", "")
+            if is_rest:
+                sent = answer.headers.get("Content-Range", "")
+                if tag != version or not sent.startswith(f"bytes {done}-{total - 1}/"):  # but of another version
+                    part.unlink()
+                    return download(url, folder, size)
+            else:
                 length = answer.headers.get("Content-Length", "")
                 total = int(length) if length.isdecimal() else 0
                 part.unlink(missing_ok=True)
                 if size and total not in (0, size):
                     raise ConnectionError(f"it has {total:,} bytes, expected {size:,}: it is not the one we know")
-                version = answer.headers.get("ETag", "")
-                note.write_text(json.dumps(["" if version.startswith("W/") else version, total]))  # weak: not unique
-                receive(answer, part, total, "xb")
+                note.write_text(json.dumps(["" if tag.startswith("W/") else tag, total]))  # weak: not unique
+            with part.open("ab" if is_rest else "xb") as stream, progress("downloading", total or None) as advance:
+                advance(stream.tell())
+                while chunk := answer.read(CHUNK):
+                    stream.write(chunk)
+                    advance(len(chunk), note=f"{stream.tell() / 1e6:,.0f} MB")
         if total and part.stat().st_size != total:
             raise ConnectionError("the connection was lost")
         return part
     except (OSError, HTTPException) as error:  # what urllib raises
+        if done and getattr(error, "code", 0) == 416:  # the file is shorter now
+            part.unlink()
+            return download(url, folder, size)
         why = str(getattr(error, "reason", None) or error or type(error).__name__).partition("\n")[0].rstrip(".")
         why = f"HTTP {error.code}: {why}" if isinstance(error, HTTPError) else why
         again = "; run it again to continue" if part.exists() and part.stat().st_size else ""
         message = f"{url} cannot be downloaded ({'no valid address' if repeats_secrets(why, url) else why}){again}"
         raise InputError(message) from harmless(error, url)
-
-
-def receive_rest(url: str, part: Path, version: str, total: int) -> bool:
-    """Append the rest of a file; return False if the server does not send this rest, of the same version."""
-    done = part.stat().st_size
-    try:
-        rest = urllib.request.Request(url, headers={"Range": f"bytes={done}-", "If-Range": version})
-        with urllib.request.urlopen(rest, timeout=TIMEOUT) as answer:
-            same, sent = answer.headers.get("ETag") == version, answer.headers.get("Content-Range", "")
-            if not (answer.status == 206 and same and sent.startswith(f"bytes {done}-{total - 1}/")):
-                return False
-            receive(answer, part, total, "ab")
-            return True
-    except HTTPError as error:
-        if error.code != 416:  # the file is shorter now
-            raise
-        return False
-
-
-def receive(answer: Any, part: Path, total: int, mode: str) -> None:
-    """Write what a server sends to a file."""
-    with part.open(mode) as stream, progress("downloading", total or None) as advance:
-        advance(stream.tell())
-        while chunk := answer.read(CHUNK):
-            stream.write(chunk)
-            advance(len(chunk), note=f"{stream.tell() / 1e6:,.0f} MB")
 
 
 def check_digest(file: Path, expected: str) -> None:

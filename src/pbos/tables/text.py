@@ -159,25 +159,20 @@ def read_binary(rows: RowBuilder, layout: Layout, blocks: Iterator[bytes], limit
         warn(f"{rows.path}: the file continues after the {announced} words its header announces; the rest was not read")
 
 
-# Finding the layout ---------------------------------------------------------------------------------------------------
-
-
 def find_layout(path: PathLike, head: bytes) -> Layout:
     """Tell text from binary and a header from a row; the name of the file does not matter."""
     start = len(BOM) if head.startswith(BOM) else 0
     header = HEADER.match(head, start)
     rows = sample_rows(head, header.end() if header else start)
-    if header and header[2] != b"1" and rows and all(len(row) == 2 and count_numbers(row) == 1 for row in rows):
-        header, rows = None, sample_rows(head, start)  # not a header, but the first of many rows with one number each
+    counts = list(map(count_numbers, rows))
     if header is None:
-        return Layout(start, 1, find_dims(path, head, rows), None, binary=False)
+        return Layout(start, 1, find_dims(path, head, rows, counts), None, binary=False)
 
     announced, dims = int(header[1]), int(header[2])
     if not 1 <= dims <= MAX_DIMS:
         raise FormatError(f"{path}: the header announces vectors of {dims} numbers; expected 1 to {MAX_DIMS}")
     if announced and not rows:
         raise FormatError(f"{path}: the header announces {announced} rows, but none follow; copy or download it again")
-    counts = list(map(count_numbers, rows))
     textual = [0 < len(row) - 1 <= 2 * count for row, count in zip(rows, counts, strict=True)]
     binary = bool(rows) and not (textual[0] and 2 * sum(textual) >= len(rows))
     if not binary and len(rows) >= 10 and min(counts) > dims:  # the words of a few rows may all end in numbers
@@ -185,13 +180,8 @@ def find_layout(path: PathLike, head: bytes) -> Layout:
     return Layout(header.end(), len(LINE_END.findall(head, 0, header.end())) + 1, dims, announced, binary)
 
 
-def find_dims(path: PathLike, head: bytes, rows: list[list[bytes]]) -> int:
+def find_dims(path: PathLike, head: bytes, rows: list[list[bytes]], counts: list[int]) -> int:
     """Return how many numbers most rows have: some are too short, or have a word such as "route 66"."""
-    if len(head) >= BLOCK and not LINE_END.search(head):
-        raise FormatError(
-            f"{path}: the first line has no end within {BLOCK} bytes; expected a word and its vector per line"
-        )
-    counts = list(map(count_numbers, rows))
     odd = [row for row, count in zip(rows, counts, strict=True) if not 0 < count == len(row) - 1]
     if 2 * sum(OTHER_SEPARATOR.search(b" ".join(row)) is not None for row in odd) > len(rows):
         raise FormatError(

@@ -19,7 +19,7 @@ from pbos.errors import FormatError, InputError, warn, whole_number
 from pbos.files.cache import fetch
 from pbos.files.paths import BOM, PathLike, damage_in, is_folder, is_remote, names_in, open_bytes, to_local_path
 from pbos.jobs.progress import progress as progress_bar
-from pbos.jobs.threads import blocks
+from pbos.jobs.threads import BLOCK, blocks
 from pbos.settings import MAX_DIMS
 from pbos.tables import text
 from pbos.tables.fasttext import read_fasttext
@@ -32,10 +32,6 @@ from pbos.words.text import as_words
 
 CHECKED_AT_ONCE = 1 << 16  # rows
 Unchecked = tuple[list[str], npt.NDArray[Any]]
-UNREADABLE = {  # by the first bytes
-    b"\x89HDF\r\n\x1a\n": "this is an HDF5 file; save its words and vectors as .npz or word2vec",
-    b"\x93NUMPY": "this is a matrix without words; put it in a folder as vectors.npy, next to words.txt",
-}
 
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
@@ -111,8 +107,7 @@ class WordVectors:
         words, matrix = checked(*found, str(path), from_file=True, limit=limit)
         vectors = cls.__new__(cls)
         vectors._keep(words, locked(matrix))
-        replaced = [word for word in vectors.words if "\ufffd" in word]
-        if replaced:
+        if replaced := [word for word in words if "\ufffd" in word]:
             noun = "word contains" if len(replaced) == 1 else "words contain"
             warn(f"{path}: {len(replaced)} {noun} U+FFFD, which replaces invalid UTF-8 (first: {replaced[0]!r})")
         return vectors
@@ -131,15 +126,12 @@ class WordVectors:
         format = choose_format(path, format)
         check_words(self.words, format)
         if format == "folder":
-            write_folder(path, self.words, self.vectors)
-            return
-        if format in WRITERS:
-            write_batches(path, format, [(self.words, self.vectors)], self.dims)
-            return
+            return write_folder(path, self.words, self.vectors)
+        at_once = max(1, len(self)) if format in WRITERS else BLOCK  # rows
         with progress_bar("writing", len(self), progress) as advance:
 
             def batches() -> Iterator[tuple[list[str], FloatMatrix]]:
-                for rows in blocks(len(self)):
+                for rows in blocks(len(self), at_once):
                     yield self.words[rows], self.vectors[rows]
                     advance(rows.stop - rows.start)
 
@@ -150,10 +142,7 @@ class WordVectors:
         """The number of values in each vector."""
         return int(self.vectors.shape[1])
 
-    @property
-    def vector_size(self) -> int:
-        """The same as `dims`, under gensim's name."""
-        return self.dims
+    vector_size = dims  # gensim's name for it
 
     @cached_property
     def row_of(self) -> dict[str, int]:
@@ -176,9 +165,6 @@ class WordVectors:
         return f"WordVectors({len(self)} words, {self.dims} dims)"
 
 
-# Reading --------------------------------------------------------------------------------------------------------------
-
-
 def read_file(path: PathLike, limit: int | None, progress: bool | None, scratch: PathLike | None) -> Unchecked:
     """Read the words and vectors of a file, not checked yet; what it starts with says in which format it is."""
     with open_bytes(path) as stream:
@@ -187,11 +173,10 @@ def read_file(path: PathLike, limit: int | None, progress: bool | None, scratch:
         size = os.fstat(stream.fileno()).st_size if isinstance(raw, io.FileIO) else getattr(raw, "size", 0)
         if not head:
             raise FormatError(f"{path}: the file is empty; expected word vectors")
-        for magic, message in UNREADABLE.items():
-            if head.startswith(magic):
-                raise FormatError(f"{path}: {message}")
         for pattern, read in READERS.items():
             if re.match(pattern, head):
+                if isinstance(read, str):
+                    raise FormatError(f"{path}: {read}")
                 if size:
                     stream.seek(0)
                 return read(path, stream if size else io.BytesIO(head + stream.read()), limit)
@@ -323,14 +308,7 @@ def as_matrix(vectors: Any, source: str, error: type[FormatError] | type[InputEr
         array = np.asarray(vectors)
         if isinstance(vectors, (list, tuple)):
             array.flags.writeable = False  # nobody else has it, so it need not be copied
-    except ValueError:
-        sizes = [len(vector) if hasattr(vector, "__len__") else 1 for vector in vectors]
-        row = next((row for row, size in enumerate(sizes) if size != sizes[0]), 0)
-        raise error(
-            f"{source}, row {row + 1}: the vector has {sizes[row]} values, the first one {sizes[0]}; "
-            "all need the same length"
-        ) from None
-    except (RuntimeError, TypeError) as problem:  # of PyTorch: a tensor with a gradient, on a GPU, in bfloat16
+    except (ValueError, RuntimeError, TypeError) as problem:  # of other lengths; PyTorch: on a GPU, in bfloat16
         raise error(f"{source}: the vectors cannot become a NumPy array ({problem})") from None
     if array.ndim != 2 or not 1 <= array.shape[1] <= MAX_DIMS:
         raise error(f"{source}: the vectors need shape (words, dimensions), got {array.shape}")
@@ -339,9 +317,11 @@ def as_matrix(vectors: Any, source: str, error: type[FormatError] | type[InputEr
     return array
 
 
-READERS: dict[bytes, Callable[[PathLike, BinaryIO, int | None], Unchecked]] = {  # by the first bytes
+READERS: dict[bytes, Callable[[PathLike, BinaryIO, int | None], Unchecked] | str] = {  # or errors, by the first bytes
     rb"\xba\x16\x4f\x2f": read_fasttext,
     rb"(?s:....)\0\0\0\0\{": read_safetensors,  # the size of the header, in eight bytes, and JSON
     rb"PK\x03\x04": read_npz,
     rb"\x80": read_gensim,
+    rb"\x89HDF\r\n\x1a\n": "this is an HDF5 file; save its words and vectors as .npz or word2vec",
+    rb"\x93NUMPY": "this is a matrix without words; put it in a folder as vectors.npy, next to words.txt",
 }

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import itertools
 import json
-import shutil
 import tempfile
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -34,48 +34,43 @@ def write_batches(path: PathLike, format: str, batches: Iterable[Batch], dims: i
     """
     with write_whole(path) as stream:
         if format in WRITERS:
-            words, parts = list[str](), list[FloatMatrix]()
+            words, parts = list[str](), [np.empty((0, dims), np.float32)]
             for batch, vectors in batches:
                 words += batch
                 parts.append(vectors)
-            matrix = parts[0] if len(parts) == 1 else np.concatenate([np.empty((0, dims), np.float32), *parts])
-            WRITERS[format](stream, words, matrix)
-        elif format == "npy":
-            write_npy(path, stream, batches, dims)
-        elif format.startswith("word2vec") and count is None:  # rows wait next to the output until they are counted
-            folder = None if is_remote(path) or is_special_file(to_local_path(path)) else resolve_links(path).parent
-            with tempfile.TemporaryFile(dir=folder, buffering=1 << 20) as waiting:
-                count = 0
-                for count, row in enumerate(rows(format, batches), 1):  # noqa: B007
-                    waiting.write(row)
-                stream.write(f"{count} {dims}\n".encode())
-                waiting.seek(0)
-                shutil.copyfileobj(waiting, stream, 1 << 20)
-        else:
+            return WRITERS[format](stream, words, parts[1] if len(parts) == 2 else np.concatenate(parts))
+        if format == "npy":
+            return write_npy(path, stream, batches, dims)
+        found = rows(format, batches)
+        with ExitStack() as stack:
             if format.startswith("word2vec"):
+                if count is None:  # the rows wait next to the output until they are counted
+                    is_local = not is_remote(path) and not is_special_file(to_local_path(path))
+                    folder = resolve_links(path).parent if is_local else None
+                    waiting = stack.enter_context(tempfile.TemporaryFile(dir=folder, buffering=1 << 20))
+                    count = 0
+                    for row in found:
+                        waiting.write(row)
+                        count += 1
+                    waiting.seek(0)
+                    found = iter(partial(waiting.read, 1 << 20), b"")
                 stream.write(f"{count} {dims}\n".encode())
-            for row in rows(format, batches):
+            for row in found:
                 stream.write(row)
 
 
 def without_bad_words(format: str, batches: Iterable[Batch]) -> Iterator[Batch]:
     """Yield batches without the words that a format cannot hold; at the end, warn about these."""
-    counts, firsts = Counter[str](), dict[str, str]()
+    left_out, first = 0, ""
     for words, *columns in batches:
-        bad = bad_words(words, format)
-        odd = {f"cannot be written as {format}, left out": [words[row] for row in bad]}
-        if bad:
+        if bad := bad_words(words, format):
+            left_out, first = left_out + len(bad), first or words[bad[0]]
             words = np.delete(np.array(words, object), bad).tolist()
             columns = [np.delete(column, bad, axis=0) for column in columns]
-        if format == "word2vec":
-            odd["with a space, which gensim does not read in this format"] = [word for word in words if " " in word]
-        for what, found in odd.items():
-            counts[what] += len(found)
-            if found:
-                firsts.setdefault(what, found[0])
         yield words, *columns
-    for what, first in firsts.items():
-        warn(f"{counts[what]:,} {'word' if counts[what] == 1 else 'words'} {what} (first: {first!a})")
+    if left_out:
+        noun = "word" if left_out == 1 else "words"
+        warn(f"{left_out:,} {noun} cannot be written as {format}, left out (first: {first!a})")
 
 
 def rows(format: str, batches: Iterable[Batch]) -> Iterator[bytes]:
