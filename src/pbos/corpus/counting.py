@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import re
 import tempfile
 from dataclasses import asdict
@@ -22,7 +23,7 @@ from pbos.jobs.workspace import workspace
 
 SUM = "sum"  # the name of the folder with all counts, before it is moved to its place
 RUN = re.compile(r"(\d{6,})-(\d{6,})")  # the name of a folder with counts of some shards
-FAN_IN = 16  # runs that are merged at a time; each has five open files
+FAN_IN = 16  # runs of the same size that are merged into one
 BLOCK_MEMORY = 512 << 20  # what counting one shard needs at most, in bytes, with windows of up to 8 words
 UNKNOWN = "\ufffd"  # what bytes that are not UTF-8 become
 
@@ -59,9 +60,9 @@ def count_text(
 ) -> Cooccurrences:
     """Count the co-occurrences of a text, and return them from the folder `target`.
 
-    Each shard of text becomes a run, a folder of its own in `TARGET.parts`; at the end, runs are merged. A run that is
-    there already, from an earlier call that was interrupted, is not counted again. The result is the same byte for byte
-    however often that happens, and for any pool, whose workers share these folders.
+    Each shard of text becomes a run, a folder of its own in `TARGET.parts`; runs are merged when there are many. A run
+    that is there already, from an earlier call that was interrupted, is not counted again. The result is the same byte
+    for byte however often that happens, and for any pool, whose workers share these folders.
 
     Args:
         source: The text.
@@ -106,7 +107,7 @@ def count_shards(
     if add and len(new) < len(shards):
         n_before = len(shards) - len(new)
         warn(f"text that was counted before is not counted again; this is {n_before:,} of its blocks")
-    jobs, folder = [Job(number, *one) for number, one in enumerate(new)], folder_of_runs(target)
+    jobs, folder, n_unknown = [Job(number, *one) for number, one in enumerate(new)], folder_of_runs(target), 0
     with workspace(folder, lambda: {"pbos": __version__, "counting": asdict(counting)}):
         runs = earlier_runs(folder, [job.digest for job in jobs], known)
         done = {number for run in runs for number in range(run.first, run.last + 1)}
@@ -115,16 +116,10 @@ def count_shards(
         memory = BLOCK_MEMORY * max(8, counting.window) // 8
         count = partial(count_shard, folder=folder, counting=counting)
         with progress_bar("counting", size, progress) as advance:
-            counted = pool.map("count-text", count, left, lambda one: advance(one[0]), memory)
-        n_unknown = sum(unknown for _, unknown in counted)
-        runs = sorted([*runs, *(Run(job.number, job.number) for job in left)])
-        while len(runs) > FAN_IN:
-            groups = [runs[some] for some in blocks(len(runs), FAN_IN)]
-            join = partial(merge_runs, folder=folder, threads=max(1, pool.size // len(groups)))
-            merged = pool.map("merge-counts", join, groups)
-            for run in set(runs).difference(merged):
-                remove(folder / run.name)
-            runs = merged
+            for some in blocks(len(left), FAN_IN * pool.size):
+                counted = pool.map("count-text", count, left[some], lambda one: advance(one[0]), memory)
+                n_unknown += sum(unknown for _, unknown in counted)
+                runs = merge_many({*runs, *(Run(job.number, job.number) for job in left[some])}, folder, pool)
         if runs:
             folders = [target] * bool(before) + [folder / run.name for run in runs]
             merge(list(map(Cooccurrences.load, folders)), folder / SUM, pool.size)
@@ -149,6 +144,22 @@ def earlier_runs(folder: Path, digests: list[str], known: set[str]) -> list[Run]
         else:
             runs.append(run)
     return runs
+
+
+def merge_many(runs: set[Run], folder: Path, pool: Pool) -> list[Run]:
+    """Merge runs of the same size that follow each other, as soon as there are `FAN_IN`; return the runs."""
+    size, end = 1, max(run.last for run in runs) + 1
+    while size * FAN_IN <= end:
+        starts = range(0, end, size * FAN_IN)
+        groups = [[Run(at, at + size - 1) for at in range(start, start + size * FAN_IN, size)] for start in starts]
+        full = [group for group in groups if runs.issuperset(group)]
+        threads = max(1, pool.size // max(1, len(full)))
+        runs.update(pool.map("merge-counts", partial(merge_runs, folder=folder, threads=threads), full))
+        for run in itertools.chain(*full):
+            runs.remove(run)
+            remove(folder / run.name)
+        size *= FAN_IN
+    return sorted(runs)
 
 
 def digest_of_shard(shard: Shard) -> str:
