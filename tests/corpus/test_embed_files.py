@@ -378,8 +378,8 @@ def test_bad_words_are_named(inputs, client, model, where):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ("high -o out/", "a folder of vectors is made from files: give them with --input"),
-        ("-i in/c.txt --scheduler local", "a folder of vectors is made from files: give them with --input, and"),
+        ("high -o out/", "a folder of vectors is made from files: name them with --input"),
+        ("-i in/c.txt --scheduler local", "a folder of vectors is made from files: name them with --input, and"),
         ("-i in/c.txt -o out/ --json", "--json writes JSON lines; name the output .jsonl"),
         ("-i in/c.txt -o out/ --scheduler tcp://127.0.0.1:1", "no Dask scheduler answers at tcp://127.0.0.1:1"),
     ],

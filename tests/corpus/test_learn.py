@@ -216,7 +216,7 @@ def test_learn_adds_text(run, corpus, tmp_path):
     assert run("learn", "more.txt", "--add", *arguments)[0] == 0
     assert "submarine" in pbos.load(tmp_path / "m")
     code, _, err = run("learn", "more.txt", "--add", "-o", "m")
-    assert (code, err) == (2, "pbos: --add needs the folder to add to; give it with --cooccurrences\n")
+    assert (code, err) == (2, "pbos: --add needs the folder to add to; name it with --cooccurrences\n")
 
 
 def test_count_and_learn_from_what_was_counted(run, corpus, text, tmp_path):
