@@ -49,10 +49,10 @@ from pbos.model import Model
 from pbos.tables.word_vectors import WordVectors
 from pbos.words.arrays import FloatMatrix, cosines, unit_rows
 
-HIDDEN, LEAST_COUNT, FIRST_RANK = 2500, 20, 200  # hidden words: how many, how often in the text, from which rank
+HIDDEN, LEAST_COUNT, FIRST_RANK = 5000, 20, 200  # hidden words: how many, how often in the text, from which rank
 TIMES = (1, 2, 4, 8, 16, 64, None)  # occurrences that a model sees; None for all
 FREQUENT, LOW, HIGH = 30_000, 0.35, 0.7  # ranks below are frequent; a confidence below is low, one above is high
-TENTHS = 10
+TENTHS, DRAWS = 10, 200
 NONCE = "zzxq"  # a word whose vector comes from its contexts alone
 PUBLISHED, OWN, PLAIN = "A La Carte", "A La Carte, fitted to this text", "plain mean"
 
@@ -73,7 +73,7 @@ def make(names: Iterable[str], folder: Path) -> Iterator[str]:
 
 def hidden_words(name: str, table: WordVectors, file: Path, matrix: FloatMatrix | None) -> Iterator[str]:
     """Yield tables about hidden words of a table that occur in a text; `matrix` is that of A La Carte, if published."""
-    text, random = Text(read(file)), np.random.default_rng(0)
+    text, random = Text(read(file)), np.random.default_rng(1)
     suited = [
         row
         for row, word in enumerate(table.words)
@@ -118,7 +118,14 @@ def hidden_words(name: str, table: WordVectors, file: Path, matrix: FloatMatrix 
     yield "\nThe same without the mean direction of the table.\n"
     yield from table_lines(["occurrences", *near], around)
     yield "\nWhat both gain, all words; and calibration.\n"
-    head = ["over spelling", "over contexts", "expected", "found", "largest error of tenths", "share of contexts"]
+    head = [
+        "over spelling",
+        "over contexts",
+        "expected",
+        "found",
+        "largest error of tenths (by chance)",
+        "share of contexts",
+    ]
     yield from table_lines(["occurrences", *head], gaps)
 
 
@@ -139,8 +146,20 @@ def gains(near: dict[str, npt.NDArray[np.float32]]) -> list[str]:
 
 
 def calibration_cells(expected: npt.NDArray[np.float32], found: npt.NDArray[np.float32]) -> list[str]:
-    """Return the mean expected and found cosine, and the largest error of tenths."""
-    return [f"{expected.mean():.3f}", f"{found.mean():.3f}", f"{tenths(expected, found):.3f}"]
+    """Return the mean expected and found cosine, and the largest error of tenths (and its mean, if all were chance)."""
+    by_chance = np.mean(largest_by_chance(expected, found))
+    return [f"{expected.mean():.3f}", f"{found.mean():.3f}", f"{tenths(expected, found):.3f} ({by_chance:.3f})"]
+
+
+def largest_by_chance(expected: npt.NDArray[np.float32], found: npt.NDArray[np.float32]) -> list[float]:
+    """Return the largest errors of tenths that a right confidence would have: its errors are drawn from those found.
+
+    >>> bool(max(largest_by_chance(np.arange(100) / 100, np.arange(100) / 100 + 0.1)) < 1e-6)
+    True
+    """
+    random, errors = np.random.default_rng(0), (found - expected)[np.argsort(expected, kind="stable")]
+    parts = [part - part.mean() for part in np.array_split(errors, TENTHS)]
+    return [max(abs(random.choice(part, part.size).mean()) for part in parts) for _ in range(DRAWS)]
 
 
 def tenths(expected: npt.NDArray[np.float32], found: npt.NDArray[np.float32]) -> float:

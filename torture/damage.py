@@ -25,7 +25,7 @@ import numpy as np
 
 import pbos
 from pbos import ModelError
-from pbos.contexts import CONTEXT_FACTS, KINDS, MIXTURE_FACTS, ContextMap
+from pbos.contexts import AMOUNTS, KINDS, N_FACTS, ContextMap, Expected
 from pbos.files.model_folder import NUMPY_TYPES
 from pbos.model import Model
 from pbos.settings import Spelling
@@ -92,12 +92,10 @@ def with_contexts(model: Model) -> Model:
     dims, frequent = model.dims, ["high", "the"]
     evidence = numbers(len(model.subword_vectors), 2).astype(np.float16)
     confidence = Confidence(evidence, numbers(dims), numbers(1), *regression(6).tensors("").values())
-    regressions = regression(CONTEXT_FACTS), regression(MIXTURE_FACTS), regression(MIXTURE_FACTS)
     kept, counting = np.array([0.5, 0.25], np.float32), np.array([5, 1, 0])
     contexts = ContextMap(
         numbers(KINDS * dims, dims).astype(np.float16),
-        numbers(dims),
-        *regressions,
+        tuple(Expected(regression(N_FACTS), regression(N_FACTS)) for _ in (*AMOUNTS, None)),
         pack_strings(frequent),
         kept,
         counting,

@@ -18,10 +18,11 @@ from pbos.words.tokens import CUTS, form_of, words_of
 
 KINDS = 3  # of contexts: words near a word, the next word and the one before, as in `pbos.corpus.cooccurrences`
 NEAR, NEXT, BEFORE = range(KINDS)
-CONTEXT_FACTS, MIXTURE_FACTS = 3, 4  # their numbers, see below
+N_FACTS = 4  # see `facts_of`
 LEAST, MOST = 0.01, 0.95  # expected cosines, so that no weight becomes infinite
-ARRAYS = ("matrix", "mean", "kept", "counting")
-REGRESSIONS = ("expected", "of_spelling", "of_contexts")
+ARRAYS = ("matrix", "kept", "counting")
+AMOUNTS = (1, 2, 4, 8, 16, 32, 64)  # of sentences, for which expectations were fitted
+PREFIX = "from_contexts."  # of the names of tensors
 Vector = npt.NDArray[np.float32]
 
 
@@ -51,31 +52,36 @@ class Mixed(NamedTuple):
     shares: Vector
 
 
+class Expected(NamedTuple):
+    """What is expected of a word, given what `facts_of` says about it."""
+
+    of_spelling: Regression  # the cosine of its composed vector and the true one
+    of_contexts: Regression  # that of what its contexts yield; the curve is for the cosine of the mixture
+
+    def cosines(self, facts: FloatMatrix) -> tuple[Vector, Vector]:
+        """Return the cosines that are expected of what spelling and contexts yield."""
+        spelling, contexts = (one.score(facts).clip(LEAST, MOST) for one in self)
+        return spelling, contexts
+
+
 @dataclass(frozen=True)
 class ContextMap:
     """Turns the contexts of a word into a vector, and mixes that with the one composed from its spelling.
 
     The two are mixed by how close each is expected to be to the true vector. If unit vectors s and c have the expected
     cosines p and q with the true one, and the cosine r with each other, then of all mixtures (p - r q) s + (q - r p) c
-    has the highest expected cosine. For s, p is the confidence; for c, q depends on how often the word was seen and on
-    the vector that contexts yield. Both are corrected by what is known about the other.
+    has the highest expected cosine.
 
     Attributes:
         matrix: (3 * dims, dims) From the mean vectors of near, next and previous words to the word's own.
-        mean: (dims,) The direction of the mean of all given vectors.
-        expected: Gives q, see `context_facts`.
-        of_spelling: Gives what to add to p, see `mixture_facts`.
-        of_contexts: Gives what to add to q; its curve is for the cosine of the mixture.
+        expected: What is expected if contexts are as many sentences as one of AMOUNTS; the last, if they are a text.
         words: The frequent words of the text that the map was fitted to.
         kept: How much each of these counts; other words count 1.
         counting: (3,) The window, whether text is changed to lower case, and the position in CUTS.
     """
 
     matrix: npt.NDArray[np.float16]
-    mean: Vector
-    expected: Regression
-    of_spelling: Regression
-    of_contexts: Regression
+    expected: tuple[Expected, ...]
     words: PackedStrings
     kept: Vector
     counting: npt.NDArray[np.int64]
@@ -86,24 +92,27 @@ class ContextMap:
     @classmethod
     def of_tensors(cls, tensors: dict[str, npt.NDArray[Any]]) -> ContextMap | None:
         """Undo `tensors`; return None if the tensors of a model have no such map."""
-        if "contexts.matrix" not in tensors:
+        if f"{PREFIX}matrix" not in tensors:
             return None
-        found: dict[str, Any] = {name: tensors[f"contexts.{name}"] for name in ARRAYS}
-        found |= {name: Regression.of_tensors(tensors, f"contexts.{name}.") for name in REGRESSIONS}
-        return cls(words=(tensors["contexts.words.bytes"], tensors["contexts.words.offsets"]), **found)
+        found: dict[str, Any] = {name: tensors[PREFIX + name] for name in ARRAYS}
+        parts = ([tensors[f"{PREFIX}{name}.{part.name}"] for part in fields(Regression)] for name in Expected._fields)
+        each = [[Regression(*one) for one in zip(*part, strict=True)] for part in parts]
+        found["expected"] = tuple(Expected(*two) for two in zip(*each, strict=True))
+        return cls(words=(tensors[f"{PREFIX}words.bytes"], tensors[f"{PREFIX}words.offsets"]), **found)
 
     def tensors(self) -> dict[str, npt.NDArray[Any]]:
         """Return the arrays by the names that model files use."""
-        arrays = {f"contexts.{name}": getattr(self, name) for name in ARRAYS}
-        arrays["contexts.words.bytes"], arrays["contexts.words.offsets"] = self.words
-        for name in REGRESSIONS:
-            arrays |= getattr(self, name).tensors(f"contexts.{name}.")
+        arrays = {PREFIX + name: getattr(self, name) for name in ARRAYS}
+        arrays[f"{PREFIX}words.bytes"], arrays[f"{PREFIX}words.offsets"] = self.words
+        for name in Expected._fields:
+            each = [getattr(one, name).tensors(f"{PREFIX}{name}.") for one in self.expected]
+            arrays |= {key: np.stack([one[key] for one in each]) for key in each[0]}
         return arrays
 
     def projected(self, components: FloatMatrix) -> ContextMap:
         """Return the map of a model whose vectors are projected on the columns of a matrix."""
         matrix: FloatMatrix = np.concatenate([components.T @ part @ components for part in self._parts])
-        return replace(self, matrix=matrix.astype(np.float16), mean=self.mean @ components)
+        return replace(self, matrix=matrix.astype(np.float16))
 
     @property
     def _parts(self) -> npt.NDArray[np.float32]:
@@ -167,58 +176,64 @@ class ContextMap:
 
     # -- mixtures ------------------------------------------------------------------------------------------------------
 
-    def mix(self, composed: FloatMatrix, trust: Vector, features: FloatMatrix, n_times: npt.NDArray[Any]) -> Mixed:
+    def mix(
+        self,
+        composed: FloatMatrix,
+        trust: Vector,
+        features: FloatMatrix,
+        n_times: npt.NDArray[Any],
+        *,
+        in_text: bool = False,
+    ) -> Mixed:
         """Mix composed vectors, whose confidence is `trust`, with what contexts yield (see `Seen.features`).
 
         A mixture has the length of the composed vector or, where that is zero, of what contexts yield. Without contexts
-        (`features` are zeros) it is the composed vector.
+        (`features` are zeros) it is the composed vector. Contexts are sentences or, with `in_text`, those of a text.
         """
-        found = self.applied(features)
+        kinds = np.log2(n_times).round().clip(0, len(AMOUNTS) - 1).astype(np.int64)
+        n_times = n_times if in_text else np.array(AMOUNTS)[kinds]
+        kinds[:] = len(AMOUNTS) if in_text else kinds
+        mixed = Mixed(np.array(composed, np.float32), np.array(trust, np.float32), np.zeros(len(trust), np.float32))
+        for kind in np.unique(kinds).tolist():
+            some = np.flatnonzero((kinds == kind) & np.any(features, axis=1))
+            found = self._mixed(self.expected[kind], composed[some], trust[some], features[some], n_times[some])
+            for whole, part in zip(mixed, found, strict=True):
+                whole[some] = part
+        return mixed
+
+    def _mixed(
+        self,
+        expected: Expected,
+        composed: FloatMatrix,
+        trust: Vector,
+        features: FloatMatrix,
+        n_times: npt.NDArray[Any],
+    ) -> Mixed:
+        """Return mixtures of which the same is expected."""
+        found, lengths = self.applied(features), row_lengths(composed)
         spelling, contexts = unit_rows(composed), unit_rows(found)
         in_common = np.einsum("ij,ij->i", spelling, contexts)
-        facts = mixture_facts(trust, self.expectations(found, n_times), in_common, n_times)
-        of_spelling, of_contexts = self.corrected(facts)
-        lengths = row_lengths(composed)
+        of_spelling, of_contexts = expected.cosines(facts_of(trust, in_common, found, n_times))
         one, other, cosines = best_mixture(np.where(lengths > 0, of_spelling, 0), of_contexts, in_common)
         lengths = np.where(lengths > 0, lengths, row_lengths(found))[:, None]
-        seen: npt.NDArray[np.bool_] = np.any(contexts, axis=1)
         vectors = unit_rows(one[:, None] * spelling + other[:, None] * contexts) * lengths
-        shares = other / np.maximum(one + other, 1e-9)
-        return Mixed(
-            np.where(seen[:, None], vectors, composed).astype(np.float32),
-            np.where(seen, self.of_contexts.bend(cosines), trust).astype(np.float32),
-            np.where(seen, shares, 0).astype(np.float32),
-        )
+        confidence = expected.of_contexts.bend(cosines).astype(np.float32)
+        return Mixed(vectors, confidence, other / np.maximum(one + other, 1e-9))
 
     def applied(self, features: FloatMatrix) -> FloatMatrix:
         """Return the vectors that contexts yield."""
         found: FloatMatrix = features @ self.matrix.astype(np.float32)
         return found
 
-    def expectations(self, vectors: FloatMatrix, n_times: npt.NDArray[Any]) -> Vector:
-        """Return the expected cosines of vectors that contexts yield, not yet corrected."""
-        return self.expected.predict(context_facts(vectors, n_times, self.mean))
 
-    def corrected(self, facts: FloatMatrix) -> tuple[Vector, Vector]:
-        """Return the expected cosines of spelling and of contexts, see `mixture_facts`."""
-        spelling = facts[:, 0] + self.of_spelling.score(facts)
-        contexts = facts[:, 1] + self.of_contexts.score(facts)
-        return spelling.clip(LEAST, MOST), contexts.clip(LEAST, MOST)
+def facts_of(trust: Vector, in_common: Vector, vectors: FloatMatrix, n_times: npt.NDArray[Any]) -> FloatMatrix:
+    """Return what tells how good spelling and contexts are, (n, 4).
 
-
-def context_facts(vectors: FloatMatrix, n_times: npt.NDArray[Any], mean: Vector) -> FloatMatrix:
-    """Return what tells how good vectors are that contexts yield, (n, 3).
-
-    How often the word was seen (its logarithm), how long the vector is (likewise), and its cosine with the mean.
+    The confidence of the spelling, the cosine of what spelling and contexts yield, how often the word was seen (its
+    logarithm; with sentences, that of the nearest of AMOUNTS), and how long the vector of its contexts is (likewise).
     """
-    lengths = row_lengths(vectors)
-    along = vectors @ mean / np.maximum(lengths, 1e-9)
-    return np.stack([np.log(n_times), np.log(lengths + 1e-3), along], axis=1).astype(np.float32)
-
-
-def mixture_facts(trust: Vector, expected: Vector, in_common: Vector, n_times: npt.NDArray[Any]) -> FloatMatrix:
-    """Return what tells how good spelling and contexts are, given both, (n, 4); see `ContextMap`."""
-    return np.stack([trust, expected, in_common, np.log(n_times)], axis=1).astype(np.float32)
+    columns = [trust, in_common, np.log(n_times), np.log(row_lengths(vectors) + 1e-3)]
+    return np.stack(columns, axis=1).astype(np.float32)
 
 
 def best_mixture(spelling: Vector, contexts: Vector, in_common: Vector) -> tuple[Vector, Vector, Vector]:

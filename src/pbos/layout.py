@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pbos.contexts import CONTEXT_FACTS, KINDS, MIXTURE_FACTS, REGRESSIONS
+from pbos.contexts import AMOUNTS, KINDS, N_FACTS, PREFIX, Expected
 from pbos.errors import InputError
 from pbos.files.model_folder import (
     CONFIG,
@@ -52,14 +52,14 @@ CONFIDENCE_LAYOUT: Layout = {
     **{f"confidence.{name}": (("F32",), 1) for name in ["mean", "scale", "center", "spread", "coefficients", "curve"]},
 }
 CONTEXT_LAYOUT: Layout = {
-    "contexts.matrix": (("F16",), 2),
-    "contexts.mean": (("F32",), 1),
-    "contexts.kept": (("F32",), 1),
-    "contexts.counting": (("I64",), 1),
-    "contexts.words.bytes": (("U8",), 1),
-    "contexts.words.offsets": (("U32", "I64"), 1),
-    **{f"contexts.{one}.{part.name}": (("F32",), 1) for one in REGRESSIONS for part in fields(Regression)},
+    f"{PREFIX}matrix": (("F16",), 2),
+    f"{PREFIX}kept": (("F32",), 1),
+    f"{PREFIX}counting": (("I64",), 1),
+    f"{PREFIX}words.bytes": (("U8",), 1),
+    f"{PREFIX}words.offsets": (("U32", "I64"), 1),
 }
+EXPECTED = [f"{PREFIX}{one}." for one in Expected._fields]
+CONTEXT_LAYOUT |= {one + part.name: (("F32",), 2) for one in EXPECTED for part in fields(Regression)}
 LAYOUT = INDEX_LAYOUT | MODEL_LAYOUT | CONFIDENCE_LAYOUT | CONTEXT_LAYOUT
 LAYOUT |= {"subword_scales": (("F32",), 1), "subword_norms": (("F32",), 1), "target_vectors": (("F32",), 2)}
 
@@ -141,18 +141,16 @@ def contexts_fit(tensors: Tensors, dims: int) -> bool:
         return True
     if not (CONTEXT_LAYOUT.keys() <= tensors.keys() and "confidence.mean" in tensors):
         return False
-    sizes = dict(zip(REGRESSIONS, (CONTEXT_FACTS, MIXTURE_FACTS, MIXTURE_FACTS), strict=True))
-    for name, n in sizes.items():
-        found = Regression.of_tensors(tensors, f"contexts.{name}.")
-        shapes = [getattr(found, part.name).size for part in fields(Regression)]
-        if shapes != [n, n, 1 + n + n * (n + 1) // 2, CURVE] or not (found.spread > 0).all():
+    for name in EXPECTED:
+        found = [tensors[name + part.name] for part in fields(Regression)]
+        sizes = [N_FACTS, N_FACTS, 1 + N_FACTS + N_FACTS * (N_FACTS + 1) // 2, CURVE]
+        if [array.shape for array in found] != [(len(AMOUNTS) + 1, size) for size in sizes] or not (found[1] > 0).all():
             return False
-    offsets, kept, counting = (tensors[f"contexts.{name}"] for name in ("words.offsets", "kept", "counting"))
+    offsets, kept, counting = (tensors[PREFIX + name] for name in ("words.offsets", "kept", "counting"))
     return (
-        tensors["contexts.matrix"].shape == (KINDS * dims, dims)
-        and tensors["contexts.mean"].shape == (dims,)
+        tensors[f"{PREFIX}matrix"].shape == (KINDS * dims, dims)
         and all(np.isfinite(tensors[name]).all() for name in CONTEXT_LAYOUT)
-        and are_strings(tensors["contexts.words.bytes"], offsets)
+        and are_strings(tensors[f"{PREFIX}words.bytes"], offsets)
         and kept.size == offsets.size - 1
         and bool(((kept > 0) & (kept <= 1)).all())
         and counting.size == 3

@@ -129,10 +129,11 @@ class Model(Segmenter):
                 warn_of_text()
             shape = len(many), self.dims
             out = np.empty(shape, np.float32) if out is None else checked_out(out, shape)
-            self.subwords.embed(many, self.subword_vectors, out, threads)
         except MissingWord as error:
             raise InputError(f'{error}, or embed them with missing="zeros"') from None
-        if contexts is not None and not (one and blank):
+        if contexts is None or (one and blank):
+            self.subwords.embed(many, self.subword_vectors, out, threads)
+        else:
             out[:] = self._mixed(many, self._seen(words, many, contexts), threads).vectors
         if exact:
             self._put_given_vectors(many, out)
@@ -275,10 +276,11 @@ class Model(Segmenter):
             raise InputError("this model has no confidence; train one with confidence=True and enough words")
         try:
             many, one, blank = one_or_many(words, missing)
-            found = self.subwords.confidence(many, self.subword_vectors, self._confidence, threads)
         except MissingWord as error:
             raise InputError(f'{error}, or use missing="zeros"') from None
-        if contexts is not None and not (one and blank):
+        if contexts is None or (one and blank):
+            found = self.subwords.confidence(many, self.subword_vectors, self._confidence, threads)
+        else:
             found = self._mixed(many, self._seen(words, many, contexts), threads).confidence
         found[blank] = 0
         return float(found[0]) if one else found

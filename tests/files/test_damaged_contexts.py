@@ -67,21 +67,21 @@ def test_numbers_that_are_none(folder, name, value):
 
 
 CRAFTED = {
-    "nothing is kept": {"contexts.kept": with_value(0)},
-    "less than nothing": {"contexts.kept": with_value(-0.5)},
-    "more than all": {"contexts.kept": with_value(1.5)},
-    "a window of nothing": {"contexts.counting": with_value(0)},
-    "a negative window": {"contexts.counting": with_value(-3)},
-    "an unknown cut": {"contexts.counting": with_value(3, 2)},
-    "a cut before the first": {"contexts.counting": with_value(-1, 2)},
-    "no spread": {"contexts.expected.spread": with_value(0)},
-    "a negative spread": {"contexts.of_spelling.spread": with_value(-1, 3)},
+    "nothing is kept": {"from_contexts.kept": with_value(0)},
+    "less than nothing": {"from_contexts.kept": with_value(-0.5)},
+    "more than all": {"from_contexts.kept": with_value(1.5)},
+    "a window of nothing": {"from_contexts.counting": with_value(0)},
+    "a negative window": {"from_contexts.counting": with_value(-3)},
+    "an unknown cut": {"from_contexts.counting": with_value(3, 2)},
+    "a cut before the first": {"from_contexts.counting": with_value(-1, 2)},
+    "no spread": {"from_contexts.of_contexts.spread": with_value(0)},
+    "a negative spread": {"from_contexts.of_spelling.spread": with_value(-1, 3)},
     "no confidence": dict.fromkeys(CONFIDENCE_LAYOUT),
-    "other dimensions": {"contexts.matrix": lambda array: array[:, :-1].copy()},
-    "transposed": {"contexts.matrix": lambda array: array.T.copy()},
-    "words beyond the end": {"contexts.words.offsets": with_value(10**6, -1)},
-    "words that go back": {"contexts.words.offsets": with_value(10**5, 3)},
-    "words that are not UTF-8": {"contexts.words.bytes": lambda array: np.full_like(array, 255)},
+    "other dimensions": {"from_contexts.matrix": lambda array: array[:, :-1].copy()},
+    "transposed": {"from_contexts.matrix": lambda array: array.T.copy()},
+    "words beyond the end": {"from_contexts.words.offsets": with_value(10**6, -1)},
+    "words that go back": {"from_contexts.words.offsets": with_value(10**5, 3)},
+    "words that are not UTF-8": {"from_contexts.words.bytes": lambda array: np.full_like(array, 255)},
 }
 
 

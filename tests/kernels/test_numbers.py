@@ -1,11 +1,13 @@
-"""Parsing numbers and lines, against Python and NumPy."""
+"""Parsing and writing numbers and lines, against Python and NumPy."""
+
+from itertools import pairwise
 
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from pbos.kernels.numbers import parse_lines, parse_number
+from pbos.kernels.numbers import WIDEST, parse_lines, parse_number, write_rows
 
 
 def parsed(text):
@@ -78,3 +80,42 @@ def test_lines_of_all_kinds():
     assert lines("a 1 nan\n", 2)[3] is False
     assert lines("a 1\r2\n", 2)[3] is False
     assert lines("a 1 2\nb 3 4\n", 2, rows=1) == (["a"], [[1, 2]], 1, False)
+
+
+def written(matrix):
+    """The lines of a matrix; None for those with a number out of range."""
+    text, ends = np.empty(matrix.size * WIDEST + len(matrix), np.uint8), np.empty(len(matrix), np.int64)
+    write_rows(matrix, text, ends)
+    lines = [text[start:end].tobytes().decode() for start, end in pairwise([0, *ends])]
+    return [line or None for line in lines]
+
+
+def by_python(row):
+    plain = all(value == 0 or 1e-4 <= abs(value) < 9e8 for value in row.tolist())
+    return "".join(f" {value:.9g}" for value in row.tolist()) + "\n" if plain else None
+
+
+@settings(max_examples=500)
+@given(
+    st.lists(st.floats(width=32), min_size=2, max_size=2) | st.lists(st.floats(-2, 2, width=32), min_size=2, max_size=2)
+)
+@example([0.0, -0.0])
+@example([899999936.0, 1e-4])
+@example([0.0001, -0.00012345679])
+def test_rows_are_written_as_python_writes_them(row):
+    matrix = np.array([row, [1, 2], row], np.float32)
+    assert written(matrix) == [*map(by_python, matrix)]
+
+
+def test_numbers_around_powers_of_ten_are_written_as_python_writes_them():
+    powers = np.float32(10.0 ** np.arange(-5, 10))
+    below, above = (np.nextafter(powers, np.float32(end)) for end in (0, np.inf))
+    matrix = np.concatenate([powers, below, above, -below, powers / 3, 5 * powers])[:, None]
+    random = np.random.default_rng(0).normal(size=(9000, 7)).astype(np.float32)
+    for one in (matrix, random, random.round(3), 1000 * random):
+        assert written(one) == [*map(by_python, one)]
+
+
+def test_no_rows_and_no_numbers():
+    assert written(np.empty((0, 3), np.float32)) == []
+    assert written(np.empty((2, 0), np.float32)) == ["\n", "\n"]

@@ -8,15 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pbos.contexts import (
-    CONTEXT_FACTS,
-    MIXTURE_FACTS,
-    ContextMap,
-    Seen,
-    best_mixture,
-    context_facts,
-    mixture_facts,
-)
+from pbos.contexts import AMOUNTS, N_FACTS, ContextMap, Expected, Seen, best_mixture, facts_of
 from pbos.corpus.cooccurrences import Cooccurrences, Counting
 from pbos.errors import InputError
 from pbos.words.confidence import RIDGE, Regression
@@ -38,13 +30,9 @@ def regression(generator, n, size=0.05):
 def context_map(window=3, *, lowercase=True, cut="words", kept=None, seed=0, dims=DIMS):
     """A map with random numbers, of a text that had some frequent words."""
     generator, kept = np.random.default_rng(seed), KEPT if kept is None else kept
-    mean = generator.normal(size=dims)
     return ContextMap(
         generator.normal(size=(3 * dims, dims)).astype(np.float16),
-        (mean / np.linalg.norm(mean)).astype(np.float32),
-        regression(generator, CONTEXT_FACTS, 0.1),
-        regression(generator, MIXTURE_FACTS),
-        regression(generator, MIXTURE_FACTS),
+        tuple(Expected(*(regression(generator, N_FACTS, 0.1) for _ in range(2))) for _ in (*AMOUNTS, None)),
         pack_strings(list(kept)),
         np.array(list(kept.values()), np.float32),
         np.array([window, lowercase, CUTS.index(cut)], np.int64),
@@ -257,18 +245,14 @@ def test_the_shares_of_words_in_what_contexts_yield(around):
     assert sum(dict(found).values()) == pytest.approx(1, rel=1e-4)
 
 
-def test_facts_about_contexts_and_mixtures():
+def test_facts_about_spelling_and_contexts():
     generator = np.random.default_rng(0)
-    vectors, mean = generator.normal(size=(6, DIMS)).astype(np.float32), np.eye(DIMS, dtype=np.float32)[1]
+    vectors = generator.normal(size=(6, DIMS)).astype(np.float32)
     vectors[5] = 0
-    n_times = np.array([1, 2, 3, 50, 7, 1])
-    found = context_facts(vectors, n_times, mean)
-    for row, times, facts in zip(vectors.astype(np.float64), n_times, found, strict=True):
-        length = np.sqrt((row**2).sum())
-        expected = [np.log(times), np.log(length + 0.001), row[1] / length if length else 0]
-        assert facts.tolist() == pytest.approx(expected, rel=1e-5)
-    columns = generator.random((3, 6)).astype(np.float32)
-    assert np.allclose(mixture_facts(*columns, n_times), np.stack([*columns, np.log(n_times)], axis=1))
+    n_times, (trust, in_common) = np.array([1, 2, 3, 50, 7, 1]), generator.random((2, 6)).astype(np.float32)
+    found = facts_of(trust, in_common, vectors, n_times)
+    for row, p, r, times, facts in zip(vectors.astype(np.float64), trust, in_common, n_times, found, strict=True):
+        assert facts.tolist() == pytest.approx([p, r, np.log(times), np.log(np.sqrt((row**2).sum()) + 0.001)], rel=1e-5)
 
 
 # -- regressions -------------------------------------------------------------------------------------------------------
@@ -361,7 +345,7 @@ def words():
     return composed, trust, features, np.array([3, 1, 1, 5, 1, 2, 1000])
 
 
-def mixed_by_definition(contexts, composed, trust, features, n_times):
+def mixed_by_definition(contexts, composed, trust, features, n_times, in_text):
     vectors, confidence, shares = [], [], []
 
     def predicted(one, facts):
@@ -379,27 +363,28 @@ def mixed_by_definition(contexts, composed, trust, features, n_times):
             vectors.append(s), confidence.append(p), shares.append(0)
             continue
         length = np.linalg.norm(c)
-        q = predicted(contexts.expected, np.array([np.log(times), np.log(length + 1e-3), c @ contexts.mean / length]))
-        q = np.interp(np.clip(q, 0, 1), np.linspace(0, 1, 101), contexts.expected.curve)
+        nearest = min(range(7), key=lambda at: abs(np.log2(times) - at))
+        one = contexts.expected[7 if in_text else nearest]
         unit_s, unit_c = s / max(np.linalg.norm(s), 1e-30), c / length
         r = unit_s @ unit_c
-        facts = np.array([p, q, r, np.log(times)])
-        p2 = np.clip(p + predicted(contexts.of_spelling, facts), 0.01, 0.95) if s.any() else 0
-        q2 = np.clip(q + predicted(contexts.of_contexts, facts), 0.01, 0.95)
+        facts = np.array([p, r, np.log(times if in_text else 2**nearest), np.log(length + 1e-3)])
+        p2 = np.clip(predicted(one.of_spelling, facts), 0.01, 0.95) if s.any() else 0
+        q2 = np.clip(predicted(one.of_contexts, facts), 0.01, 0.95)
         a, b = max(p2 - r * q2, 0), max(q2 - r * p2, 0)
         mixture = a * unit_s + b * unit_c
         cosine = (a * p2 + b * q2) / np.linalg.norm(mixture)
         mixture *= (np.linalg.norm(s) if s.any() else length) / np.linalg.norm(mixture)
         vectors.append(mixture)
-        confidence.append(np.interp(min(cosine, 1), np.linspace(0, 1, 101), contexts.of_contexts.curve))
+        confidence.append(np.interp(min(cosine, 1), np.linspace(0, 1, 101), one.of_contexts.curve))
         shares.append(b / (a + b))
     return np.array(vectors), np.array(confidence), np.array(shares)
 
 
-def test_mixtures_by_definition(words):
+@pytest.mark.parametrize("in_text", [False, True])
+def test_mixtures_by_definition(words, in_text):
     contexts = context_map(seed=4)
-    found = contexts.mix(*words)
-    for part, expected in zip(found, mixed_by_definition(contexts, *words), strict=True):
+    found = contexts.mix(*words, in_text=in_text)
+    for part, expected in zip(found, mixed_by_definition(contexts, *words, in_text), strict=True):
         assert part.dtype == np.float32
         np.testing.assert_allclose(part, expected, rtol=2e-3, atol=1e-4)
 
@@ -444,7 +429,7 @@ def test_tensors_and_pickles_keep_everything():
         assert as_dictionary(clone.seen("x", "the x b")) == as_dictionary(contexts.seen("x", "the x b"))
         assert unpack_strings(*clone.words) == [*KEPT]
     assert ContextMap.of_tensors({}) is None
-    assert all(name.startswith("contexts.") for name in contexts.tensors())
+    assert all(name.startswith("from_contexts.") for name in contexts.tensors())
 
 
 def test_a_map_in_other_directions(words):

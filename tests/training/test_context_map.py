@@ -5,9 +5,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from pbos.contexts import facts_of
 from pbos.corpus.cooccurrences import Counting
 from pbos.training import contexts as training
-from pbos.training.contexts import fit_map, fit_matrix, with_corrections
+from pbos.training.contexts import fit_map, fit_matrix
 from pbos.training.system import HeldOut
 
 
@@ -75,7 +76,7 @@ def world():
 
 @pytest.fixture(scope="module")
 def held(world):
-    places = np.flatnonzero(world.rows >= 0)[::4]
+    places = np.flatnonzero(world.rows >= 0)[::2]
     places = places[np.argsort(world.rows[places])]
     vectors, trust = world.spelled(places, 1)
     return HeldOut(world.rows[places], vectors, trust, np.eye(vectors.shape[1], dtype=np.float32))
@@ -85,30 +86,18 @@ def test_the_map_finds_the_matrix_of_the_world(held):
     world = World(noise=0.1)
     found = fit_map(world, world.targets, held, seed=0)
     np.testing.assert_allclose(found.matrix, world.matrix, atol=0.01)
-    mean = world.targets[np.setdiff1d(np.arange(len(world.targets)), held.rows)].mean(axis=0)
-    np.testing.assert_allclose(found.mean, mean / np.linalg.norm(mean), atol=1e-5)
     assert found.counting.tolist() == [5, 1, 0]
     again = fit_map(world, world.targets, held, seed=0)
     assert all(np.array_equal(array, again.tensors()[name]) for name, array in found.tensors().items())
 
 
-def test_words_that_are_held_out_are_not_fitted_to(world, held):
+def test_the_matrix_is_not_fitted_to_words_that_are_held_out(world, held):
     found, targets = fit_map(world, world.targets, held, seed=0), world.targets.copy()
-    targets[held.rows] = 1e6
-    other = fit_map(world, targets, held, seed=0)
-    assert all(np.array_equal(array, other.tensors()[name]) for name, array in found.tensors().items())
-
-
-def test_it_is_known_how_good_contexts_are(world, held):
-    """The expected cosines of words of which nothing was known, however often they are seen."""
-    contexts, places = fit_map(world, world.targets, held, seed=0), np.flatnonzero(world.rows < 0)
-    for left in (1, 2, 4, 16, 64):
-        vectors = world.features(places, left) @ contexts.matrix.astype(np.float32)
-        true = cosines(vectors, world.true[places])
-        expected = contexts.expectations(vectors, np.full(places.size, left))
-        assert expected.mean() == pytest.approx(true.mean(), abs=0.05)
-        best, worst = expected >= np.quantile(expected, 0.8), expected <= np.quantile(expected, 0.2)
-        assert true[best].mean() > true[worst].mean()
+    targets[held.rows] += 1
+    other = fit_map(world, targets, held, seed=0).tensors()
+    changed = {name for name, array in found.tensors().items() if not np.array_equal(array, other[name])}
+    assert changed
+    assert all("of_spelling" in name or "of_contexts" in name for name in changed)
 
 
 def test_frequent_words_count_as_when_a_text_is_thinned(world, held):
@@ -125,8 +114,7 @@ def test_frequent_words_count_as_when_a_text_is_thinned(world, held):
 
 def test_mixtures_of_a_known_world_are_better_and_calibrated(world, held):
     """Of words that were not used for anything: better than either alone, and as good as is said."""
-    contexts = with_corrections(fit_map(world, world.targets, held, seed=0), world, world.targets, held)
-    places = np.flatnonzero(world.rows < 0)
+    contexts, places = fit_map(world, world.targets, held, seed=0), np.flatnonzero(world.rows < 0)
     spelled, trust = world.spelled(places, 2)
     for left in (1, 2, 4, 16, 64):
         features = world.features(places, left)
@@ -137,27 +125,37 @@ def test_mixtures_of_a_known_world_are_better_and_calibrated(world, held):
         assert mixed.confidence.mean() == pytest.approx(found.mean(), abs=0.03)
         order = np.argsort(mixed.confidence)
         for tenth in np.array_split(order, 5):
-            assert mixed.confidence[tenth].mean() == pytest.approx(found[tenth].mean(), abs=0.06)
+            assert mixed.confidence[tenth].mean() == pytest.approx(found[tenth].mean(), abs=0.07)
         assert np.corrcoef(mixed.shares, trust)[0, 1] < -0.3
         np.testing.assert_allclose(np.linalg.norm(mixed.vectors, axis=1), 2, rtol=1e-4)
 
 
 def test_trust_that_says_too_much_is_corrected(world, held):
-    """Trust was .1 too high for all; with contexts that say nothing, the confidence is what spelling deserves."""
-    contexts = with_corrections(fit_map(world, world.targets, held, seed=0), world, world.targets, held)
-    places = np.flatnonzero(world.rows < 0)
+    """Trust was .1 too high for all; what is expected of the spelling is what it deserves, whatever contexts say."""
+    contexts, places = fit_map(world, world.targets, held, seed=0), np.flatnonzero(world.rows < 0)
     spelled, trust = world.spelled(places, 3)
     vectors = world.features(places, 1) @ contexts.matrix.astype(np.float32)
     in_common = np.sum(units(spelled) * units(vectors), axis=1)
-    facts = training.mixture_facts(
-        trust, contexts.expectations(vectors, np.ones(places.size)), in_common, np.ones(places.size)
-    )
-    found, _ = contexts.corrected(facts)
+    found, _ = contexts.expected[0].cosines(facts_of(trust, in_common, vectors, np.ones(places.size)))
     assert np.mean(trust - cosines(spelled, world.true[places])) == pytest.approx(0.1, abs=1e-3)
     assert np.mean(found - cosines(spelled, world.true[places])) == pytest.approx(0, abs=0.02)
 
 
-def test_too_few_held_out_words_correct_nothing(world, held):
-    found = fit_map(world, world.targets, held, seed=0)
+def test_expectations_of_a_text_are_those_of_words_as_often_as_they_occur(world, held):
+    """With all occurrences, also of rare words, a mixture is as good as is said."""
+    contexts, places = fit_map(world, world.targets, held, seed=0), np.flatnonzero(world.rows < 0)
+    spelled, trust = world.spelled(places, 4)
+    counts, features = world.counted.counts[places], world.features(places)
+    mixed = contexts.mix(spelled, trust, features, counts, in_text=True)
+    found = cosines(mixed.vectors, world.true[places])
+    for some in (counts < 10, counts >= 10, mixed.confidence < np.median(mixed.confidence)):
+        assert mixed.confidence[some].mean() == pytest.approx(found[some].mean(), abs=0.03)
+
+
+def test_few_held_out_words_are_enough_for_numbers(world, held):
     few = held._replace(rows=held.rows[:20], vectors=held.vectors[:20], confidence=held.confidence[:20])
-    assert with_corrections(found, world, world.targets, few) is found
+    contexts, places = fit_map(world, world.targets, few, seed=0), np.flatnonzero(world.rows < 0)
+    spelled, trust = world.spelled(places, 5)
+    for in_text in (False, True):
+        mixed = contexts.mix(spelled, trust, world.features(places, 4), np.full(places.size, 4), in_text=in_text)
+        assert all(np.isfinite(part).all() for part in mixed)

@@ -1,4 +1,4 @@
-"""Parsing the rows of vector files, text and binary."""
+"""The rows of vector files: parsed, from text and binary, and written as text."""
 
 import numpy as np
 
@@ -167,3 +167,67 @@ def split_records(data, matrix, words):
         matrix[row] = data[end + 1 : at]
         row += 1
     return row, at
+
+
+EDGES = np.array([float(f"1e{power}") for power in range(-3, 10)])
+WIDEST = 16  # bytes of a number that `write_rows` writes, with the space before it
+LEAST, MOST = 1e-4, 9e8  # numbers outside of this have an exponent, or nearly
+
+
+@kernel
+def write_rows(matrix, text, ends):
+    """Write a line of numbers for each row, each after a space, and where it ends; none if a number is out of range.
+
+    Numbers are as "%.9g" writes them: in this range, a float32 times the power of ten that leaves nine digits before
+    the point is exact in a double.
+    """
+    at = 0
+    for row in range(len(matrix)):
+        start = at
+        for value in matrix[row]:
+            size = np.abs(np.float64(value))
+            if not (size == 0 or LEAST <= size < MOST):
+                at = start
+                break
+            text[at] = SPACE
+            at += 1
+            if np.signbit(value):
+                text[at] = MINUS
+                at += 1
+            at = write_number(size, text, at)
+        else:
+            text[at] = NEWLINE
+            at += 1
+        ends[row] = at
+
+
+@kernel
+def write_number(size, text, at):
+    """Write nine digits of a positive number, without zeros at the end; return the position after them."""
+    if size == 0:
+        text[at] = ZERO
+        return at + 1
+    before = -3  # the number of digits before the point; below 0, that of zeros after it
+    while size >= EDGES[before + 3]:
+        before += 1
+    digits = np.int64(np.rint(size * POWERS[9 - before]))
+    if digits == 1_000_000_000:
+        digits, before = np.int64(100_000_000), before + 1
+    n = 9
+    while digits % 10 == 0 and n > max(before, 1):
+        digits //= 10
+        n -= 1
+    if before <= 0:
+        text[at] = ZERO
+        text[at + 1] = POINT
+        for place in range(-before):
+            text[at + 2 + place] = ZERO
+        at += 2 - before
+    end = at + n + (0 < before < n)
+    for place in range(end - 1, at - 1, -1):
+        if place == at + before and before > 0:
+            text[place] = POINT
+        else:
+            text[place] = ZERO + digits % 10
+            digits //= 10
+    return end

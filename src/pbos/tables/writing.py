@@ -17,6 +17,8 @@ from numpy.lib.format import write_array_header_1_0 as write_npy_header
 from pbos.errors import InputError, warn
 from pbos.files.atomic import is_special_file, save_array, write_whole, write_whole_folder
 from pbos.files.paths import PathLike, is_remote, names_in, resolve_links, to_local_path
+from pbos.jobs.threads import blocks
+from pbos.kernels.numbers import WIDEST, write_rows
 from pbos.tables.formats import bad_words
 from pbos.tables.pickles import write_gensim
 from pbos.words.arrays import FloatMatrix
@@ -25,6 +27,7 @@ FOLDER = ("words.txt", "vectors.npy")  # the files in a folder of vectors
 Batch = tuple[Any, ...]
 """Words, their vectors, and perhaps their confidences."""
 DIGITS = "%.9g"  # they restore every float32 exactly
+WRITTEN_AT_ONCE = 1000  # rows
 
 
 def write_batches(path: PathLike, format: str, batches: Iterable[Batch], dims: int, count: int | None = None) -> None:
@@ -81,9 +84,16 @@ def rows(format: str, batches: Iterable[Batch]) -> Iterator[bytes]:
 
 def text_rows(words: list[str], vectors: FloatMatrix, confidences: Any = None) -> Iterator[bytes]:
     """Yield lines of a word and its numbers."""
-    labels = words if confidences is None else map("{} {:.3f}".format, words, confidences)
-    line = f"%s{f' {DIGITS}' * vectors.shape[1]}\n"
-    return ((line % (label, *row)).encode() for label, row in zip(labels, vectors.tolist(), strict=True))
+    labels = words if confidences is None else [*map("{} {:.3f}".format, words, confidences)]
+    line = f"{f' {DIGITS}' * vectors.shape[1]}\n"
+    for block in blocks(len(vectors), WRITTEN_AT_ONCE):
+        matrix = np.ascontiguousarray(vectors[block], np.float32)
+        text, ends = np.empty(matrix.size * WIDEST + len(matrix), np.uint8), np.empty(len(matrix), np.int64)
+        write_rows(matrix, text, ends)
+        written, start = text.tobytes(), 0
+        for label, row, end in zip(labels[block], matrix, ends.tolist(), strict=True):
+            yield label.encode() + (written[start:end] if end > start else (line % (*row.tolist(),)).encode())
+            start = end
 
 
 def json_rows(words: list[str], vectors: FloatMatrix, confidences: Any = None) -> Iterator[bytes]:

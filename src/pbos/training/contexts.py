@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pbos.contexts import KINDS, MIXTURE_FACTS, ContextMap, Mixed, best_mixture, context_facts, mixture_facts
+from pbos.contexts import AMOUNTS, KINDS, ContextMap, Expected, Mixed, best_mixture, facts_of
 from pbos.corpus.cooccurrences import Cooccurrences, row_ranges
 from pbos.errors import InputError
 from pbos.jobs.threads import blocks, in_threads, one_blas_thread
@@ -17,7 +17,7 @@ from pbos.kernels.vectors import compose
 from pbos.model import Model
 from pbos.training.system import HeldOut
 from pbos.words.arrays import FloatMatrix, cosines, projected, unit_rows
-from pbos.words.confidence import LEAST_FOR_CURVE, Regression, fitted_curve
+from pbos.words.confidence import Regression, fitted_curve
 from pbos.words.text import normalize, pack_strings
 from pbos.words.tokens import CUTS, form_of
 
@@ -27,11 +27,9 @@ MOST_WORDS = 20_000  # that the map is fitted to
 LEAST_WORDS = 100
 LAM = 0.003  # the ridge penalty, as a share of the mean square of a feature
 NOISY_COUNT = 10  # a word this frequent counts half
-FEWER = (1, 4, 16, 64, None)  # occurrences that are left of a word, to learn what few tell; None for all
-FEW_AND_ALL = (1, 4, 16, None)  # of a held-out word
-SPARE = 4  # times as many occurrences has a word at least from which some are taken
-NEIGHBOR = 3  # what a near word adds to the counts on average
-LEAST_HELD_OUT = 30  # words, to correct expectations
+OFTEN = 20  # occurrences of a held-out word, some of which stand for sentences
+LEAST_HELD_OUT = 30  # so frequent words; with fewer, all held-out words are used
+LEAST_FOR_CURVE = 250  # held-out words
 Places = npt.NDArray[np.int64]
 
 
@@ -55,7 +53,8 @@ class TextContexts:
     def features(self, places: Places, left: int | None = None) -> FloatMatrix:
         """Return the mean vectors of near, next and previous words of some words: (n, 3 * dims).
 
-        With `left`, only about so many occurrences of each word count, drawn at random.
+        With `left`, only about so many occurrences of each word count, drawn at random. Then a near word
+        counts as often as it occurred at least: words of one sentence tell less than as many of different ones.
         """
         places, back = np.unique(places, return_inverse=True)
         dims = self._vectors.shape[1]
@@ -75,7 +74,7 @@ class TextContexts:
             weights = counts[entries].astype(np.float32)
             if left is not None:
                 share = np.minimum(left / self.counted.counts[places[some]], 1)
-                unit = np.where(kinds == 0, NEIGHBOR, 1)
+                unit = np.where(kinds == 0, self.counted.counting.window, 1)
                 rng = np.random.default_rng((left, rows.start))
                 weights = (rng.binomial(np.ceil(weights / unit).astype(np.int64), share[row]) * unit).astype(np.float32)
             numbers = self._numbers[words]
@@ -92,67 +91,44 @@ class TextContexts:
         return out.reshape(places.size, KINDS * dims)[back]
 
 
-def check_words(counted: Cooccurrences, words: list[str], form: str) -> None:
-    """Raise InputError, before a model is trained, if a text has too few of its words to fit the map to."""
-    frequent = normalize(counted.words_at(np.flatnonzero(counted.counts >= LEAST_COUNT)), form)
-    n_words = len(set(words).intersection(frequent))
-    if n_words < LEAST_WORDS:
+def words_in(counted: Cooccurrences, words: list[str], form: str) -> Places:
+    """Return the places of the words of a table that a text has, before a model is trained; InputError if too few."""
+    frequent = {*normalize(counted.words_at(np.flatnonzero(counted.counts >= LEAST_COUNT)), form)}
+    found = np.array([place for place, word in enumerate(words) if word in frequent], np.int64)
+    if found.size < LEAST_WORDS:
         raise InputError(
-            f"only {n_words} words of the table occur {LEAST_COUNT} times in the text, and contexts need "
+            f"only {found.size} words of the table occur {LEAST_COUNT} times in the text, and contexts need "
             f"{LEAST_WORDS} of them; use more text, or text in the language of the table"
         )
+    return found
 
 
 def with_contexts(model: Model, text: TextContexts, targets: Any, held: HeldOut | None, seed: int) -> Model:
     """Return a model that can use contexts, as it learns from a text that has words of its table."""
     assert held is not None
     kept = copy.copy(model)
-    kept._contexts = with_corrections(fit_map(text, targets, held, seed), text, targets, held)
+    kept._contexts = fit_map(text, targets, held, seed)
     return kept
 
 
 def fit_map(text: TextContexts, targets: Any, held: HeldOut, seed: int) -> ContextMap:
-    """Fit the map from contexts to vectors to words of a text that have given vectors.
-
-    It is a ridge regression. How good the vectors are that it yields is learned from those of each half of the words
-    with the map of the other half.
-    """
+    """Fit the map from contexts to vectors to words of a text that have given vectors, by ridge regression."""
     counted, rng = text.counted, np.random.default_rng(seed)
     counts, counting = counted.counts, counted.counting
     places = np.flatnonzero((text.rows >= 0) & ~np.isin(text.rows, held.rows) & (counts >= LEAST_COUNT))
     places = np.sort(rng.choice(places, min(places.size, MOST_WORDS), replace=False))
-    features, given = text.features(places), np.asarray(targets[text.rows[places]], np.float32)
-    shares, half = counts[places] / (counts[places] + NOISY_COUNT), rng.random(places.size) < 0.5
-    mean = unit_rows(given.mean(axis=0, keepdims=True))[0]
-    maps = [fit_matrix(features[some], given[some], shares[some]) for some in (half, ~half)]
-    facts, found = [], []
-    for left in FEWER:
-        some, n_times = fewer(counts[places], left)
-        features_left = features[some] if left is None else text.features(places[some], left)
-        vectors = np.where(half[some, None], features_left @ maps[1], features_left @ maps[0])
-        facts.append(context_facts(vectors, n_times, mean))
-        found.append(cosines(vectors, given[some]))
+    given, shares = np.asarray(targets[text.rows[places]], np.float32), counts[places] / (counts[places] + NOISY_COUNT)
+    matrix = fit_matrix(text.features(places), given, shares).astype(np.float16)
     stays = counting.stays(counts, int(counts.sum()))
     frequent = np.flatnonzero(stays < 1)
     cut = "spaces" if counting.cut == "tokens" else counting.cut  # as sentences are strings
     return ContextMap(
-        fit_matrix(features, given, shares).astype(np.float16),
-        mean,
-        Regression.fit(np.concatenate(facts), np.concatenate(found)),
-        Regression.none(MIXTURE_FACTS),
-        Regression.none(MIXTURE_FACTS),
+        matrix,
+        tuple(fit_expected(text, targets, held, matrix, amount) for amount in (*AMOUNTS, None)),
         pack_strings(counted.words_at(frequent)),
         stays[frequent].astype(np.float32),
         np.array([counting.window, counting.lowercase, CUTS.index(cut)], np.int64),
     )
-
-
-def fewer(counts: npt.NDArray[np.int64], left: int | None) -> tuple[Places, npt.NDArray[np.int64]]:
-    """Return which words occur often enough to leave only some of their occurrences, and how many each then has."""
-    if left is None:
-        return np.arange(counts.size), counts
-    some = np.flatnonzero(counts >= SPARE * max(left, 2))
-    return some, np.full(some.size, left)
 
 
 def fit_matrix(features: FloatMatrix, given: FloatMatrix, shares: npt.NDArray[Any]) -> FloatMatrix:
@@ -164,35 +140,29 @@ def fit_matrix(features: FloatMatrix, given: FloatMatrix, shares: npt.NDArray[An
     return np.linalg.solve(normal, (weighted.T @ given).astype(np.float64)).astype(np.float32)
 
 
-def with_corrections(contexts: ContextMap, text: TextContexts, targets: Any, held: HeldOut) -> ContextMap:
-    """Return a map that corrects what it expects of spelling and contexts, as held-out words in the text tell."""
+def fit_expected(
+    text: TextContexts, targets: Any, held: HeldOut, matrix: npt.NDArray[np.float16], left: int | None
+) -> Expected:
+    """Learn from held-out words what is expected of them if so many of their occurrences are left, or all."""
     places = np.flatnonzero(np.isin(text.rows, held.rows))
-    if places.size < LEAST_HELD_OUT:
-        return contexts
-    rows = text.rows[places]
+    often = places[text.counted.counts[places] >= OFTEN]
+    if left is not None and often.size >= LEAST_HELD_OUT:
+        places = often
+    rows, counts = text.rows[places], text.counted.counts[places]
     known = np.searchsorted(held.rows, rows)
     spelling, trust = unit_rows(held.vectors[known]), held.confidence[known]
-    given = projected(np.asarray(targets[rows], np.float32), held.directions)
-    parts: list[tuple[Any, ...]] = []
-    for left in FEW_AND_ALL:
-        some, n_times = fewer(text.counted.counts[places], left)
-        vectors = contexts.applied(text.features(places[some], left))
-        seen = unit_rows(projected(vectors, held.directions))
-        in_common = np.einsum("ij,ij->i", spelling[some], seen)
-        facts = mixture_facts(trust[some], contexts.expectations(vectors, n_times), in_common, n_times)
-        parts.append((facts, spelling[some], seen, given[some]))
-    facts, spelling, seen, given = (np.concatenate(part) for part in zip(*parts, strict=True))
-    corrected = replace(
-        contexts,
-        of_spelling=Regression.fit(facts, cosines(spelling, given) - facts[:, 0]),
-        of_contexts=Regression.fit(facts, cosines(seen, given) - facts[:, 1]),
-    )
-    if len(facts) < LEAST_FOR_CURVE:
-        return corrected
-    one, other, expected = best_mixture(*corrected.corrected(facts), facts[:, 2])
-    found = cosines(one[:, None] * spelling + other[:, None] * seen, given)
-    curve = fitted_curve(expected.astype(np.float64), found.astype(np.float64))
-    return replace(corrected, of_contexts=replace(corrected.of_contexts, curve=curve))
+    given = unit_rows(projected(np.asarray(targets[rows], np.float32), held.directions))
+    vectors = text.features(places, left) @ matrix.astype(np.float32)
+    contexts = unit_rows(projected(vectors, held.directions))
+    in_common = np.einsum("ij,ij->i", spelling, contexts)
+    facts = facts_of(trust, in_common, vectors, counts if left is None else np.full(counts.size, left))
+    found = Expected(*(Regression.fit(facts, cosines(one, given)) for one in (spelling, contexts)))
+    one, other, expected = best_mixture(*found.cosines(facts), in_common)
+    mixed = cosines(one[:, None] * spelling + other[:, None] * contexts, given)
+    if places.size < LEAST_FOR_CURVE or np.ptp(expected) < 0.01:
+        return found
+    curve = fitted_curve(expected.astype(np.float64), mixed.astype(np.float64))
+    return found._replace(of_contexts=replace(found.of_contexts, curve=curve))
 
 
 def mixed_words(model: Model, counted: Cooccurrences, words: list[str], threads: int | None) -> Mixed:
@@ -210,7 +180,7 @@ def mixed_words(model: Model, counted: Cooccurrences, words: list[str], threads:
         some = seen[block]
         features, n_times = text.features(places[some]), counted.counts[places[some]]
         with one_blas_thread():  # with more, sums would be rounded in another way
-            mixed = model._contexts.mix(composed[some], trust[some], features, n_times)
+            mixed = model._contexts.mix(composed[some], trust[some], features, n_times, in_text=True)
         for whole, part in zip(found, mixed, strict=True):
             whole[some] = part
     return found

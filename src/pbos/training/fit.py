@@ -14,7 +14,7 @@ from pbos.jobs.progress import progress as progress_bar
 from pbos.jobs.threads import blocks, in_threads
 from pbos.kernels import columns
 from pbos.training.solve import NONE, Ridge, Solution, sgd
-from pbos.training.system import HeldOut, Run, Split, System, split_words
+from pbos.training.system import MOST_HELD_OUT, HeldOut, Run, Split, System, split_words
 from pbos.words.arrays import FloatMatrix, projected, projection, row_lengths, rows_of
 from pbos.words.confidence import Confidence
 from pbos.words.index import SubwordIndex
@@ -29,6 +29,7 @@ SCORE_SHARE = 1 / 10  # in one half of the score, words count as training words 
 SEARCH_DIMS = 32  # enough to tell one setting from another
 LEAST_GAIN = 0.001  # in cosine, for which a smaller lam is worth its iterations
 LEAST_HELD_OUT = 100  # words, to fit a confidence to
+LEAST_OF_TEXT = 20  # words of a text to hold out at once
 LEAST_RANKED = 20_000  # words; with fewer, all are needed, and count the same
 EVIDENCE_LAM = 0.1  # the ridge penalty of evidence, which has to be smoother than vectors
 TOLERANCE = 0.01  # of the solver, for evidence and while settings are chosen
@@ -37,12 +38,16 @@ CALIBRATION_DIMS = 100  # enough for the cosines that the confidence is fitted t
 MANY = 1_000_000  # words; with more, fewer dimensions do
 FEWER_DIMS = 32
 Vector = npt.NDArray[np.float64]
+Rows = npt.NDArray[np.int64]
 Reliability = npt.NDArray[np.float32] | None
 Setting = tuple[float, float | None]  # lam and share
 
 
-def fit(system: System, run: Run) -> Solution:
-    """Find the subword vectors with the preset's solver, and their confidence if the preset asks for it."""
+def fit(system: System, run: Run, in_text: Rows | None = None) -> Solution:
+    """Find the subword vectors with the preset's solver, and their confidence if the preset asks for it.
+
+    Some of the words `in_text` are held out, too, so that contexts can be compared with their spelling.
+    """
     recipe, dims = run.preset, system.targets.shape[1]
     if recipe.solver == "sgd":
         with progress_bar("training", dims, run.progress) as advance:
@@ -57,10 +62,12 @@ def fit(system: System, run: Run) -> Solution:
     report = {**solution.report, "reliability": "even" if choice.share is None else round(choice.share, 4)}
     if choice.scores:
         report["tried"] = choice.scores
+    held_out = None
+    if confidence is not None and in_text is not None:
+        held_out = HeldOut(**run.work.step("held_out", lambda: hold_out(system, in_text, choice, tuned, run)))
     if confidence is not None:  # it was fitted in a projection
         mean, scale = mean_and_scale(system.targets, np.arange(len(system.words)), reliability)
         confidence = replace(confidence, mean=mean, scale=np.array([scale], np.float32))
-    held_out = HeldOut(*(tuned[f"held_out.{name}"] for name in HeldOut._fields)) if confidence is not None else None
     return Solution(solution.vectors, report, confidence, held_out)
 
 
@@ -107,9 +114,7 @@ def tune(system: System, run: Run) -> dict[str, Any]:
         if not recipe.confidence or split.hidden.size < LEAST_HELD_OUT:
             return {"choice": choice}
         trust = reliabilities(system.counts, choice.share, split.kept)
-        confidence, held_out = calibrate(split, choice.lam, trust, run)
-        found = {f"held_out.{name}": array for name, array in held_out._asdict().items()}
-        return {"choice": choice, **confidence.tensors(), **found}
+        return {"choice": choice, **calibrate(split, choice.lam, trust, run).tensors()}
 
 
 def choose(
@@ -216,13 +221,47 @@ def reliabilities(counts: Vector, share: float | None, rows: npt.NDArray[np.int6
 # -- the confidence: what training words tell about each subword vector, fitted to held-out words ----------------------
 
 
-def calibrate(split: Split, lam: float, reliability: Reliability, run: Run) -> tuple[Confidence, HeldOut]:
-    """Fit a confidence to the cosines of held-out words, as a model of the other words composes them; return both."""
-    system, work = split.system, run.work.inner("calibration")
+class Unseen(NamedTuple):
+    """Held-out words as a model of the other words composes them, in a projection."""
+
+    evidence: Confidence  # of that model, without the regression
+    features: npt.NDArray[np.float32]  # of the words, for a confidence
+    composed: FloatMatrix
+    given: FloatMatrix
+    directions: FloatMatrix
+
+
+def calibrate(split: Split, lam: float, reliability: Reliability, run: Run) -> Confidence:
+    """Fit a confidence to the cosines of held-out words, as a model of the other words composes them."""
+    found = unseen(split, lam, reliability, run, "calibration")
+    return found.evidence.fitted(found.features, row_cosines(found.composed, found.given))
+
+
+def hold_out(system: System, rows: Rows, choice: Choice, tuned: dict[str, Any], run: Run) -> dict[str, Any]:
+    """Compose words of a text as unseen ones, return the fields of a HeldOut.
+
+    They are two tenths of the words, at most 5,000 each, and each is held out alone: the others are needed.
+    """
+    confidence, size = Confidence.of_tensors(tuned), min(max(rows.size // 10, LEAST_OF_TEXT), MOST_HELD_OUT)
+    assert confidence is not None
+    order, held = np.random.default_rng(run.seed).permutation(rows), []
+    for at in range(2):
+        split = split_words(system, run, np.sort(order[at * size : (at + 1) * size]))
+        trust = reliabilities(system.counts, choice.share, split.kept)
+        found = unseen(split, choice.lam, trust, run, f"held_out.{at}")
+        held.append((split.hidden, found.composed, confidence.predict(found.features)))
+    hidden, composed, expected = (np.concatenate(part) for part in zip(*held, strict=True))
+    ascending = np.argsort(hidden)
+    return HeldOut(hidden[ascending], composed[ascending], expected[ascending], found.directions)._asdict()
+
+
+def unseen(split: Split, lam: float, reliability: Reliability, run: Run, name: str) -> Unseen:
+    """Compose held-out words with a model of the other words; what is kept of the work starts with a name."""
+    system, work = split.system, run.work.inner(name)
     dims = CALIBRATION_DIMS if len(split.kept) <= MANY else FEWER_DIMS
     directions = projection(system.targets.shape[1], dims, run.seed)
     given = projected(split.given, directions)
-    system = replace(system, targets=run.work.keep("calibration.targets", projected(system.targets, directions)))
+    system = replace(system, targets=run.work.keep(f"{name}.targets", projected(system.targets, directions)))
     ridge = Ridge(system.weights, system.penalty, reliability, split.kept, run.work)
     found = ridge.solve(system.targets, lam, run, work=work).vectors
     vectors = found if isinstance(found, np.ndarray) else found.joined(work)
@@ -231,8 +270,7 @@ def calibrate(split: Split, lam: float, reliability: Reliability, run: Run) -> t
     subwords = Subwords(split.index, run.preset, stored.lengths, split.kept_words)
     words = subwords.read([system.words[row] for row in split.hidden.tolist()])
     composed, features = split.hidden_weights.composed(vectors), subwords.features(words, stored, evidence)
-    confidence = evidence.fitted(features, row_cosines(composed, given))
-    return confidence, HeldOut(split.hidden, composed, confidence.predict(features), directions)
+    return Unseen(evidence, features, composed, given, directions)
 
 
 def subword_evidence(

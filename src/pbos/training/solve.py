@@ -44,7 +44,7 @@ class Solution:
     vectors: Any  # (n_subwords, dims): an array, or Slices
     report: dict[str, Any]
     confidence: Confidence | None = None
-    held_out: HeldOut | None = None  # what it was fitted to
+    held_out: HeldOut | None = None  # words of a text
 
 
 def sgd(

@@ -135,10 +135,11 @@ class HeldOut(NamedTuple):
     directions: FloatMatrix  # (dims, n_directions)
 
 
-def split_words(system: System, run: Run) -> Split:
-    """Hold out a tenth of the words, at most 5,000."""
+def split_words(system: System, run: Run, hidden: npt.NDArray[np.int64] | None = None) -> Split:
+    """Hold out some words, or a tenth of all, at most 5,000."""
     n_words = len(system.words)
-    hidden = held_out_rows(n_words, min(n_words // 10, MOST_HELD_OUT), run.seed)
+    if hidden is None:
+        hidden = held_out_rows(n_words, min(n_words // 10, MOST_HELD_OUT), run.seed)
     kept = np.setdiff1d(np.arange(n_words), hidden)
     weights = system.weights
     seen = columns.count_rows(weights.indptr, weights.indices, weights.data, kept, weights.n_columns) > 0

@@ -31,7 +31,7 @@ from pbos.model import Model
 from pbos.settings import DTYPES, Preset, Settings, check_choice
 from pbos.tables.counts import WordCounts
 from pbos.tables.word_vectors import WordVectors
-from pbos.training.contexts import TextContexts, check_words, with_contexts
+from pbos.training.contexts import TextContexts, with_contexts, words_in
 from pbos.training.counting import make_index
 from pbos.training.fit import fit, most_important, with_lengths
 from pbos.training.plan import Plan
@@ -151,8 +151,7 @@ def train(
         pool_of(scheduler, threads, plan and plan.for_slices) as pool,
         workspace(folder, describe) as work,
     ):
-        if pairs is not None:
-            check_words(pairs, training_words, recipe.normalization)
+        in_text = None if pairs is None else words_in(pairs, training_words, recipe.normalization)
         run = Run(recipe, seed, threads, used_device, progress, pool, work)
         codes, n_times = work.keep_all("codes", encode(training_words, recipe)), table.of_words(training_words)
         targets = gather(given.vectors, rows[kept], work, "targets", by_column=True)
@@ -165,7 +164,7 @@ def train(
                 index = most_important(system, recipe.max_vectors, run)
                 system = make_system(index, training_words, codes, targets, n_times, run)
         with one_blas_thread():
-            solution = fit(system, run)
+            solution = fit(system, run, in_text)
         model = make_model(system, solution, keep_targets, dtype, run)
         if pairs is not None:
             with progress_bar("learning from contexts", None, progress), one_blas_thread():
