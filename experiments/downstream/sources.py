@@ -166,12 +166,13 @@ def labeled_first(text: str) -> list[Item]:
     >>> labeled_first("1 a good film\n")
     [(['a', 'good', 'film'], ['1'])]
     """
-    return [(words, [label]) for label, *words in map(str.split, text.splitlines()) if words]
+    lines = map(str.split, text.split("\n"))  # not at the control characters at which splitlines ends a line, too
+    return [(line[1:], line[:1]) for line in lines if len(line) > 1]
 
 
 def labeled_last(text: str) -> list[Item]:
     """Read a text and its label on each line."""
-    return [(words, [label]) for *words, label in map(str.split, text.splitlines()) if words]
+    return [(line[:-1], line[-1:]) for line in map(str.split, text.split("\n")) if len(line) > 1]
 
 
 def shuffled(items: list[Item]) -> list[Item]:

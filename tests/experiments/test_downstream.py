@@ -108,3 +108,4 @@ def test_reranking_puts_the_nearest_spelling_first():
 
 def test_texts_are_read_with_their_labels():
     assert sources.labeled_last("a good film\t1\n") == [(["a", "good", "film"], ["1"])]
+    assert sources.labeled_first("1 a\x85film\n\n0 \n") == [(["a", "film"], ["1"])]  # \x85: an ellipsis in cp1252
