@@ -1,4 +1,4 @@
-"""The command line: python -m experiments reproduce ..., real-data, corpora, learn, contexts, love, or trust."""
+"""The command line: python -m experiments reproduce ..., real-data, corpora, learn, contexts, love, tasks, or trust."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 
 from experiments import contexts, corpora, learn, love, real_data, trust
 from experiments.data import MissingData
+from experiments.downstream import tables as downstream
 from experiments.report import write_report
 from experiments.reproduce import ELSEWHERE, Runner
 from experiments.rows import read_rows
@@ -72,6 +73,16 @@ def main(arguments: list[str] | None = None) -> None:
     command.set_defaults(
         run=lambda options: sys.stdout.writelines(f"{line}\n" for line in love.make(data_folder(options)))
     )
+    command = commands.add_parser("tasks", help="measure tasks with unknown words: the tables of results/tasks.md")
+    command.add_argument("names", nargs="*", metavar="NAME", help=f"default: {', '.join(downstream.DEFAULTS)}")
+    command.add_argument(
+        "--sources",
+        type=Path,
+        default=corpora.FOLDER / "sources",
+        help="a folder with a bare clone, owner+name, of each repository; others are cloned into it",
+    )
+    command.add_argument("--data", type=Path, default=os.environ.get("PBOS_DATA"), help="the data folder")
+    command.set_defaults(run=measure_tasks)
     command = commands.add_parser("jobs", help="write what is trained where a GPU is: neural.py, kvq.py, love_train.py")
     command.add_argument("model", choices=("neural", "kvq", "love"))
     command.add_argument("--data", type=Path, default=os.environ.get("PBOS_DATA"), help="the data folder")
@@ -116,6 +127,13 @@ def learn_from_text(options: argparse.Namespace) -> None:
 def measure_contexts(options: argparse.Namespace) -> None:
     """Print the tables of the named experiments, each when it is there."""
     for line in contexts.make(options.names or contexts.EXPERIMENTS, data_folder(options)):
+        sys.stdout.write(f"{line}\n")
+        sys.stdout.flush()
+
+
+def measure_tasks(options: argparse.Namespace) -> None:
+    """Print the tables of tasks, each when it is there."""
+    for line in downstream.make(options.names or downstream.DEFAULTS, options.sources, data_folder(options)):
         sys.stdout.write(f"{line}\n")
         sys.stdout.flush()
 

@@ -37,6 +37,7 @@ NEEDS = {  # the tier `adapters`: files, or folders, and the modules without whi
     "src/pbos/tables/columns.py": "pyarrow",
     "tests/adapters/test_arrow.py": "duckdb pandas polars pyarrow",
     "tests/experiments/test_baselines.py": "rapidfuzz torch",
+    "tests/experiments/test_downstream.py": "matplotlib rapidfuzz scipy sklearn torch",
     "tests/cli/test_eval.py": "scipy",
     "tests/jobs/test_cluster.py": "distributed",
     "tests/training/test_cluster_training.py": "distributed",
