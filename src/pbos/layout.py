@@ -29,7 +29,7 @@ from pbos.files.model_folder import (
 from pbos.files.paths import PathLike
 from pbos.kernels.trie import MAX_ROW
 from pbos.settings import Spelling
-from pbos.words.confidence import CURVE, Regression
+from pbos.words.confidence import CURVE, IS_WORD, Regression
 from pbos.words.index import SubwordIndex
 from pbos.words.text import unpack_strings
 from pbos.words.tokens import CUTS
@@ -51,6 +51,7 @@ CONFIDENCE_LAYOUT: Layout = {
     "confidence.evidence": (("F16",), 2),
     **{f"confidence.{name}": (("F32",), 1) for name in ["mean", "scale", "center", "spread", "coefficients", "curve"]},
 }
+IS_WORD_LAYOUT: Layout = {f"{IS_WORD}{part.name}": (("F32",), 1) for part in fields(Regression)}
 CONTEXT_LAYOUT: Layout = {
     "contexts.matrix": (("F16",), 2),
     "contexts.mean": (("F32",), 1),
@@ -60,7 +61,7 @@ CONTEXT_LAYOUT: Layout = {
     "contexts.words.offsets": (("U32", "I64"), 1),
     **{f"contexts.{one}.{part.name}": (("F32",), 1) for one in REGRESSIONS for part in fields(Regression)},
 }
-LAYOUT = INDEX_LAYOUT | MODEL_LAYOUT | CONFIDENCE_LAYOUT | CONTEXT_LAYOUT
+LAYOUT = INDEX_LAYOUT | MODEL_LAYOUT | CONFIDENCE_LAYOUT | IS_WORD_LAYOUT | CONTEXT_LAYOUT
 LAYOUT |= {"subword_scales": (("F32",), 1), "subword_norms": (("F32",), 1), "target_vectors": (("F32",), 2)}
 
 
@@ -126,13 +127,15 @@ def checked_spelling(folder: Path, tensors: Tensors, config: dict[str, Any]) -> 
 
 def confidence_fits(tensors: Tensors, rows: int, dims: int) -> bool:
     """Return whether a model has a whole confidence that fits its vectors, or none."""
-    if not CONFIDENCE_LAYOUT.keys() & tensors:
+    if not (CONFIDENCE_LAYOUT | IS_WORD_LAYOUT).keys() & tensors:
         return True
     shapes = [tensors[name].shape for name in CONFIDENCE_LAYOUT if name in tensors]
-    n_evidence = shapes[0][-1]
+    n_evidence = shapes[0][-1] if shapes else 0
     n = n_evidence + 4  # features
     whole = [(rows, n_evidence), (dims,), (1,), (n,), (n,), (1 + n + n * (n + 1) // 2,), (CURVE,)]
-    return shapes == whole and all((tensors[f"confidence.{name}"] > 0).all() for name in ("scale", "spread"))
+    if shapes != whole or not all((tensors[f"confidence.{name}"] > 0).all() for name in ("scale", "spread")):
+        return False
+    return not IS_WORD_LAYOUT.keys() & tensors or regression_fits(tensors, IS_WORD, n + 1)
 
 
 def contexts_fit(tensors: Tensors, dims: int) -> bool:
@@ -143,9 +146,7 @@ def contexts_fit(tensors: Tensors, dims: int) -> bool:
         return False
     sizes = dict(zip(REGRESSIONS, (CONTEXT_FACTS, MIXTURE_FACTS, MIXTURE_FACTS), strict=True))
     for name, n in sizes.items():
-        found = Regression.of_tensors(tensors, f"contexts.{name}.")
-        shapes = [getattr(found, part.name).size for part in fields(Regression)]
-        if shapes != [n, n, 1 + n + n * (n + 1) // 2, CURVE] or not (found.spread > 0).all():
+        if not regression_fits(tensors, f"contexts.{name}.", n):
             return False
     offsets, kept, counting = (tensors[f"contexts.{name}"] for name in ("words.offsets", "kept", "counting"))
     return (
@@ -159,6 +160,13 @@ def contexts_fit(tensors: Tensors, dims: int) -> bool:
         and counting[0] > 0
         and counting[2] in range(len(CUTS))
     )
+
+
+def regression_fits(tensors: Tensors, prefix: str, n: int) -> bool:
+    """Return whether a model has a whole regression on n features."""
+    found = [tensors.get(f"{prefix}{part.name}") for part in fields(Regression)]
+    sizes = [0 if array is None else array.size for array in found]
+    return sizes == [n, n, 1 + n + n * (n + 1) // 2, CURVE] and bool((tensors[f"{prefix}spread"] > 0).all())
 
 
 def are_strings(packed: npt.NDArray[np.uint8], offsets: npt.NDArray[Any]) -> bool:

@@ -13,10 +13,11 @@ from pbos.jobs.progress import Advance
 from pbos.jobs.progress import progress as progress_bar
 from pbos.jobs.threads import blocks, in_threads
 from pbos.kernels import columns
+from pbos.training.outliers import made_up
 from pbos.training.solve import NONE, Ridge, Solution, sgd
 from pbos.training.system import HeldOut, Run, Split, System, split_words
 from pbos.words.arrays import FloatMatrix, projected, projection, row_lengths, rows_of
-from pbos.words.confidence import Confidence
+from pbos.words.confidence import Confidence, Regression
 from pbos.words.index import SubwordIndex
 from pbos.words.subwords import Subwords
 from pbos.words.vectors import SubwordVectors
@@ -232,6 +233,12 @@ def calibrate(split: Split, lam: float, reliability: Reliability, run: Run) -> t
     words = subwords.read([system.words[row] for row in split.hidden.tolist()])
     composed, features = split.hidden_weights.composed(vectors), subwords.features(words, stored, evidence)
     confidence = evidence.fitted(features, row_cosines(composed, given))
+    good, bad = made_up(words, subwords.words, run.seed)
+    good_features, bad_features = (subwords.features(subwords.read(some), stored, evidence) for some in (good, bad))
+    every = np.concatenate([features, good_features, bad_features])
+    some_subword = every[:, -3] > 0
+    is_word = Regression.logistic(every[some_subword], (np.arange(len(every)) < len(words) + len(good))[some_subword])
+    confidence = replace(confidence, is_word=is_word)
     return confidence, HeldOut(split.hidden, composed, confidence.predict(features), directions)
 
 
