@@ -62,7 +62,12 @@ CONTEXT_LAYOUT: Layout = {
     **{f"contexts.{one}.{part.name}": (("F32",), 1) for one in REGRESSIONS for part in fields(Regression)},
 }
 LAYOUT = INDEX_LAYOUT | MODEL_LAYOUT | CONFIDENCE_LAYOUT | IS_WORD_LAYOUT | CONTEXT_LAYOUT
-LAYOUT |= {"subword_scales": (("F32",), 1), "subword_norms": (("F32",), 1), "target_vectors": (("F32",), 2)}
+LAYOUT |= {
+    "subword_scales": (("F32",), 1),
+    "subword_norms": (("F32",), 1),
+    "confidence.nearness": (("U8",), 1),
+    "target_vectors": (("F32",), 2),
+}
 
 
 def load_model_folder(path: PathLike, verify: bool = False) -> tuple[Tensors, Spelling, dict[str, Any]]:
@@ -127,6 +132,9 @@ def checked_spelling(folder: Path, tensors: Tensors, config: dict[str, Any]) -> 
 
 def confidence_fits(tensors: Tensors, rows: int, dims: int) -> bool:
     """Return whether a model has a whole confidence that fits its vectors, or none."""
+    nearness = tensors.get("confidence.nearness")
+    if nearness is not None and nearness.size != tensors["words.offsets"].size - 1:
+        return False
     if not (CONFIDENCE_LAYOUT | IS_WORD_LAYOUT).keys() & tensors:
         return True
     shapes = [tensors[name].shape for name in CONFIDENCE_LAYOUT if name in tensors]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property, partial
 from os import PathLike
@@ -16,6 +16,7 @@ from pbos.contexts import KINDS, ContextMap, Mixed, Seen
 from pbos.errors import InputError, ModelError, whole_number
 from pbos.files.card import model_card
 from pbos.files.model_folder import Tensors, resolve_model, save_folder
+from pbos.jobs.threads import blocks
 from pbos.layout import load_model_folder
 from pbos.segmenter import Segmenter
 from pbos.settings import Missing, Spelling
@@ -40,6 +41,7 @@ from pbos.words.text import (
 )
 from pbos.words.vectors import SubwordVectors
 
+KEPT = 0.8  # confidence in a training word from which on contexts do not change its vector
 Contexts = str | Iterable[str] | Mapping[str, str | Iterable[str]]
 
 
@@ -182,8 +184,10 @@ class Model(Segmenter):
         return self._contexts.mix(composed, trust, features, n_times)
 
     def _are_known(self, words: list[str]) -> list[bool]:
-        """Return which words are training words, and not only read as one."""
-        return [word in self.subwords.word_rows for word in normalize(words, self.spelling.normalization)]
+        """Return which words are training words, and not only read as one, that have not lost their vectors."""
+        rows = map(self.subwords.word_rows.get, normalize(words, self.spelling.normalization))
+        near = self._confidence.near if self._confidence is not None else lambda row: 1.0
+        return [row is not None and near(row) >= KEPT for row in rows]
 
     @overload
     def confidence(
@@ -214,8 +218,9 @@ class Model(Segmenter):
         """Return how far to trust the vector of one word, or of many: its expected cosine with the true one, 0 to 1.
 
         The true vector is the one that the word would have had as a training word. The expectation was fitted to
-        held-out words. It is 1 for training words, and 0 for a word without any known subword. As rare words have noisy
-        vectors, it tells less about very rare words.
+        held-out words. It is 1 for training words, and 0 for a word without any known subword. A small model
+        (`max_vectors`, or `min_vector_words` of `compress`) has lost the vectors of most training words; for these, it
+        is the cosine with the given vector. As rare words have noisy vectors, it tells less about very rare words.
 
         Args:
             words: A word, or many.
@@ -409,7 +414,20 @@ class Model(Segmenter):
         matrix = owned(given.vectors) if len(words) == len(given.words) else given.vectors[rows]
         packed = pack_strings(words)
         parts = self.index, self.spelling, self.subword_vectors, packed, matrix
-        return Model(*parts, self.info, self._confidence, self._contexts)
+        confidence = self._confidence and replace(self._confidence, nearness=None)
+        return Model(*parts, self.info, confidence, self._contexts)
+
+    def _with_nearness(self, given: Callable[[slice], FloatMatrix]) -> Model:
+        """Return this model with a confidence that knows how near training words are to the vectors in some rows."""
+        if self._confidence is None:
+            return self
+        parts = [cosines(self.embed(self.words[rows]), given(rows)) for rows in blocks(len(self))]
+        steps = np.rint(255 * np.concatenate(parts).clip(0, 1)).astype(np.uint8)
+        if self._confidence.nearness is not None:
+            steps = np.minimum(steps, self._confidence.nearness)
+        found = copy.copy(self)
+        found._confidence = replace(self._confidence, nearness=steps)
+        return found
 
     def compress(
         self,
@@ -440,6 +458,13 @@ class Model(Segmenter):
             index = index.with_vectors(keep)
             if not len(vectors):
                 raise InputError(f"min_vector_words {min_vector_words} leaves no subword; use a smaller number")
+            given, few = (
+                self._target_vectors,
+                Model(index, self.spelling, vectors, self._packed_words, None, None, confidence),
+            )
+            confidence = few._with_nearness(
+                lambda rows: self.embed(self.words[rows]) if given is None else given[rows]
+            )._confidence
         if dims is not None:
             components = principal_components(self.embed(self.words), dims)
             vectors = vectors.projected(components)

@@ -335,6 +335,20 @@ def test_words_of_other_tables_are_known(model, small_counts):
     assert given.confidence("unheard-of") == model.confidence("unheard-of")
 
 
+def test_training_words_that_lost_their_vectors_are_as_near_as_they_are(small_vectors, model, tmp_path):
+    small = pbos.train(small_vectors, max_vectors=600, keep_targets=True)
+    few = model.compress(min_vector_words=3, dims=20)
+    fewer = model.compress(min_vector_words=3)
+    small.save(tmp_path / "m")
+    for found, given in ((pbos.load(tmp_path / "m"), small_vectors), (fewer, small_vectors)):
+        expected = [cosine(found[word], given[word]) for word in found.words]
+        assert found.confidence(found.words) == pytest.approx(np.clip(expected, 0, 1), abs=0.003)
+        assert min(expected) < 0.95
+    assert np.array_equal(few.confidence(few.words), fewer.confidence(few.words))
+    assert (few.compress(min_vector_words=9).confidence(few.words) <= few.confidence(few.words)).all()
+    assert fewer.with_targets(small_vectors).confidence(small_vectors.words[0]) == 1
+
+
 def test_models_of_earlier_versions_do_not_know_what_is_a_word(model, small_counts, tmp_path):
     words = [*small_counts.words[2000:2300], *UNSEEN, *UNKNOWN]
     model.save(tmp_path / "m")
@@ -351,12 +365,13 @@ def test_models_without_a_confidence():
             few.confidence("highest")
 
 
-@pytest.mark.parametrize("name", [*CONFIDENCE_LAYOUT, *IS_WORD_LAYOUT])
+@pytest.mark.parametrize("name", [*CONFIDENCE_LAYOUT, *IS_WORD_LAYOUT, "confidence.nearness"])
 def test_a_damaged_confidence_is_found(model, name, tmp_path):
+    model = model.compress(min_vector_words=2)
     changes = [lambda array: array[:-1], lambda array: np.concatenate([array, array]), lambda array: None]
     if name.endswith((".scale", ".spread")):  # by which kernels divide
         changes += [np.zeros_like, lambda array: np.full_like(array, np.nan)]
-    for changed in changes:
+    for changed in changes[: 2 if name == "confidence.nearness" else None]:  # it may be left out
         model.save(tmp_path / "m")
         change_tensors(tmp_path / "m", **{name: changed})
         with pytest.raises(ModelError, match="the confidence does not fit the subword vectors"):

@@ -15,11 +15,12 @@ from pbos.jobs.threads import blocks, in_threads
 from pbos.kernels import columns
 from pbos.training.outliers import made_up
 from pbos.training.solve import NONE, Ridge, Solution, sgd
-from pbos.training.system import HeldOut, Run, Split, System, split_words
+from pbos.training.system import HeldOut, Run, Split, System, make_system, split_words
 from pbos.words.arrays import FloatMatrix, projected, projection, row_lengths, rows_of
 from pbos.words.confidence import Confidence, Regression
 from pbos.words.index import SubwordIndex
 from pbos.words.subwords import Subwords
+from pbos.words.text import encode
 from pbos.words.vectors import SubwordVectors
 from pbos.words.weights import Weights
 
@@ -29,6 +30,7 @@ FIRST_LAM = 0.003
 SCORE_SHARE = 1 / 10  # in one half of the score, words count as training words do with this reliability
 SEARCH_DIMS = 32  # enough to tell one setting from another
 LEAST_GAIN = 0.001  # in cosine, for which a smaller lam is worth its iterations
+OWN_VECTORS = 1 / 4  # of the vectors of a small model
 LEAST_HELD_OUT = 100  # words, to fit a confidence to
 LEAST_RANKED = 20_000  # words; with fewer, all are needed, and count the same
 EVIDENCE_LAM = 0.1  # the ridge penalty of evidence, which has to be smoother than vectors
@@ -66,7 +68,11 @@ def fit(system: System, run: Run) -> Solution:
 
 
 def most_important(system: System, n: int, run: Run) -> SubwordIndex:
-    """Return the index with the n vectors that add most to the words': most squared length times squared weights."""
+    """Return the index with n vectors: those that add most to the words', and some words' own.
+
+    Subwords add the squared length of their vector times the squared weights. A quarter is left for the vectors of
+    whole words whose spelling misleads: the farther from their given vectors without them, and the more frequent.
+    """
     weights, work = system.weights, run.work.inner("selection")
     directions = projection(system.targets.shape[1], SEARCH_DIMS, run.seed)  # enough to rank lengths
     targets = work.keep("targets", projected(system.targets, directions))
@@ -76,8 +82,22 @@ def most_important(system: System, n: int, run: Run) -> SubwordIndex:
     lengths = np.concatenate([np.einsum("ij,ij->i", part, part) for part in parts])
     squares = np.zeros(weights.n_columns)
     columns.add_squares(weights.indptr, weights.indices, weights.data, np.arange(len(weights)), NONE, squares)
-    best = np.argsort(-(lengths * squares), kind="stable")[:n]
-    return system.index.with_vectors(np.isin(system.index.rows, best))
+    gains, whole = lengths * squares, system.whole
+    n_own = min(int(OWN_VECTORS * n), int((whole >= 0).sum()))
+    best = np.argsort(-gains, kind="stable")[: n - n_own]
+    index = system.index.with_vectors(np.isin(system.index.rows, best))
+    if n_own:
+        codes = work.keep_all("codes", encode(system.words, recipe))
+        inner = replace(run, work=work.inner("few"))
+        few = make_system(index, system.words, codes, targets, system.counts, inner)
+        ridge = Ridge(few.weights, few.penalty, work=inner.work)
+        found = ridge.solve(targets, FIRST_LAM, inner, tolerance=TOLERANCE).vectors
+        rank = np.argsort(np.argsort(-system.counts, kind="stable"))
+        lost = (1 - row_cosines(few.weights.composed(found), targets)) / np.sqrt(rank + len(rank) / 20)
+        lost[whole < 0] = 0
+        own = whole[np.argsort(-lost, kind="stable")[:n_own]]
+        index = system.index.with_vectors(np.isin(system.index.rows, np.concatenate([best, own])))
+    return index
 
 
 # -- settings chosen on held-out words ---------------------------------------------------------------------------------

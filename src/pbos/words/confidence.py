@@ -107,6 +107,7 @@ class Confidence:
     coefficients: npt.NDArray[np.float32]
     curve: npt.NDArray[np.float32]
     is_word: Regression | None = None  # models of version 0.1 have none
+    nearness: npt.NDArray[np.uint8] | None = None  # (n_words,), see `near`; None if no training word lost its vector
 
     def __post_init__(self) -> None:
         for array in self.tensors().values():  # read-only, as mapped ones are, for the same kernel signature
@@ -120,14 +121,22 @@ class Confidence:
         """Undo `tensors`; return None if the tensors of a model have no confidence."""
         if "confidence.evidence" not in tensors:
             return None
-        arrays = {one.name: tensors[f"confidence.{one.name}"] for one in fields(cls)[:-1]}
-        has_more = f"{IS_WORD}center" in tensors
-        return cls(**arrays, is_word=Regression.of_tensors(tensors, IS_WORD) if has_more else None)
+        arrays = {one.name: tensors[f"confidence.{one.name}"] for one in fields(cls)[:-2]}
+        is_word = Regression.of_tensors(tensors, IS_WORD) if f"{IS_WORD}center" in tensors else None
+        return cls(**arrays, is_word=is_word, nearness=tensors.get("confidence.nearness"))
 
     def tensors(self) -> dict[str, npt.NDArray[Any]]:
         """Return the arrays by the names that model files use."""
-        arrays = {f"confidence.{one.name}": getattr(self, one.name) for one in fields(self)[:-1]}
+        arrays = {f"confidence.{one.name}": getattr(self, one.name) for one in fields(self)[:-2]}
+        arrays |= {} if self.nearness is None else {"confidence.nearness": self.nearness}
         return arrays if self.is_word is None else arrays | self.is_word.tensors(IS_WORD)
+
+    def near(self, row: int) -> float:
+        """Return the confidence of a training word: 1, or the cosine of what is left of its vector with the given one.
+
+        Small models have lost the vectors of most words; they keep this cosine, in steps of 1/255.
+        """
+        return 1.0 if self.nearness is None else float(self.nearness[row]) / 255
 
     def predict(self, features: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
         """Return the expected cosine of each word, from 0 to 1."""

@@ -202,7 +202,7 @@ class Subwords:
     def confidence(
         self, words: list[str], vectors: SubwordVectors, confidence: Confidence, threads: int | None = None
     ) -> npt.NDArray[np.float32]:
-        """Return the confidence of words: 1 for training words, 0 without subwords."""
+        """Return the confidence of words: for training words see `Confidence.near`; 0 without subwords."""
         known, form = self.word_rows, self.spelling.normalization
         found = np.empty(len(words), np.float32)
 
@@ -214,7 +214,7 @@ class Subwords:
             if training := known.keys() & read:
                 for at, (word, given) in enumerate(zip(read, words[chunk], strict=True)):
                     if word in training and word == normalize([given], form)[0]:  # not only read as a training word
-                        out[at] = 1
+                        out[at] = confidence.near(known[word])
 
         _ = self._weight_nodes  # unpacked before there are threads
         map_chunks(write_chunk, len(words), threads)
