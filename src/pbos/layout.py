@@ -66,6 +66,7 @@ LAYOUT |= {
     "subword_scales": (("F32",), 1),
     "subword_norms": (("F32",), 1),
     "confidence.nearness": (("U8",), 1),
+    "confidence.by_rank": (("F32",), 1),
     "target_vectors": (("F32",), 2),
 }
 
@@ -132,8 +133,8 @@ def checked_spelling(folder: Path, tensors: Tensors, config: dict[str, Any]) -> 
 
 def confidence_fits(tensors: Tensors, rows: int, dims: int) -> bool:
     """Return whether a model has a whole confidence that fits its vectors, or none."""
-    nearness = tensors.get("confidence.nearness")
-    if nearness is not None and nearness.size != tensors["words.offsets"].size - 1:
+    sizes = {"nearness": tensors["words.offsets"].size - 1, "by_rank": 2}
+    if any(f"confidence.{name}" in tensors and tensors[f"confidence.{name}"].size != sizes[name] for name in sizes):
         return False
     if not (CONFIDENCE_LAYOUT | IS_WORD_LAYOUT).keys() & tensors:
         return True

@@ -195,6 +195,7 @@ class Model(Segmenter):
         words: str | None,
         *,
         contexts: Contexts | None = None,
+        ranks: Any = None,
         threads: int | None = None,
         missing: Missing = "error",
     ) -> float: ...
@@ -204,6 +205,7 @@ class Model(Segmenter):
         words: Iterable[str | None],
         *,
         contexts: Contexts | None = None,
+        ranks: Any = None,
         threads: int | None = None,
         missing: Missing = "error",
     ) -> npt.NDArray[np.float32]: ...
@@ -212,6 +214,7 @@ class Model(Segmenter):
         words: Any,
         *,
         contexts: Contexts | None = None,
+        ranks: Any = None,
         threads: int | None = None,
         missing: Missing = "error",
     ) -> Any:
@@ -225,6 +228,8 @@ class Model(Segmenter):
         Args:
             words: A word, or many.
             contexts: Sentences in which words occur, as for `embed`.
+            ranks: Where words would stand in the table, most frequent first, from 1: a number, or one for each word.
+                The rarer a word is, the less can be expected of its vector, also beyond the end of the table.
             threads: The number of threads; None for one per core.
             missing: What to do with missing words (None, NaN, empty): "error", or "zeros" for a confidence of 0.
         """
@@ -233,6 +238,10 @@ class Model(Segmenter):
         try:
             many, one, blank = one_or_many(words, missing)
             found = self.subwords.confidence(many, self.subword_vectors, self._confidence, threads)
+            if ranks is not None:
+                known = [word in self.subwords.word_rows for word in normalize(many, self.spelling.normalization)]
+                moved = self._confidence.at_ranks(found, checked_ranks(ranks, len(many)))
+                found = np.where(known, found, moved)
         except MissingWord as error:
             raise InputError(f'{error}, or use missing="zeros"') from None
         if contexts is not None and not (one and blank):
@@ -554,6 +563,17 @@ class Model(Segmenter):
     def __repr__(self) -> str:
         size = f"{len(self.subword_vectors):,} subword vectors x {self.dims} {self.subword_vectors.dtype}"
         return f"<Model {self.info.get('preset', '')}: {size}, {len(self):,} words>"
+
+
+def checked_ranks(ranks: Any, n_words: int) -> npt.NDArray[np.float64]:
+    """Return the ranks of words; raise InputError if they are no numbers from 1."""
+    try:
+        found = np.broadcast_to(np.asarray(ranks, np.float64), n_words)
+    except (TypeError, ValueError):
+        raise InputError(f"ranks must be one number, or one for each of {n_words} words") from None
+    if not (found >= 1).all():
+        raise InputError("ranks must be numbers from 1, the most frequent word")
+    return found
 
 
 def load(path: str | PathLike[str] | None = None, *, verify: bool = False) -> Model:

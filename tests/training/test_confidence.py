@@ -349,6 +349,32 @@ def test_training_words_that_lost_their_vectors_are_as_near_as_they_are(small_ve
     assert fewer.with_targets(small_vectors).confidence(small_vectors.words[0]) == 1
 
 
+def test_ranks(model, small_vectors):
+    """By hand: a line over the root of the rank, for words that are not known."""
+    words, ranks = [*UNSEEN, UNKNOWN[0], model.words[0]], np.arange(1, len(UNSEEN) + 3) ** 2
+    start, slope = model._confidence.by_rank
+    expected = model.confidence(words)
+    by_hand = np.clip(expected + start + slope * np.sqrt(ranks), 0, 1)
+    by_hand[expected == 0], by_hand[-1] = 0, 1
+    assert model.confidence(words, ranks=ranks) == pytest.approx(by_hand, abs=1e-6)
+    one = np.clip(expected[0] + start + 2 * slope, 0, 1)
+    assert model.confidence(words[0], ranks=4) == pytest.approx(one, abs=1e-6)
+    for bad in (0, "a", [1, 2], np.nan):
+        with pytest.raises(InputError, match="ranks must be "):
+            model.confidence(words, ranks=bad)
+    old = pickle.loads(pickle.dumps(model))
+    old._confidence = replace(old._confidence, by_rank=None)
+    with pytest.raises(InputError, match="does not know ranks"):
+        old.confidence(words, ranks=1)
+
+
+def test_the_line_over_ranks_is_least_squares():
+    random = np.random.default_rng(0)
+    ranks, expected = random.permutation(1000) + 1, random.random(1000).astype(np.float32)
+    cosines = expected + 0.3 - 0.01 * np.sqrt(ranks)
+    assert empty_confidence().with_ranks(expected, cosines, ranks).by_rank == pytest.approx([0.3, -0.01], abs=1e-4)
+
+
 def test_models_of_earlier_versions_do_not_know_what_is_a_word(model, small_counts, tmp_path):
     words = [*small_counts.words[2000:2300], *UNSEEN, *UNKNOWN]
     model.save(tmp_path / "m")
@@ -365,13 +391,15 @@ def test_models_without_a_confidence():
             few.confidence("highest")
 
 
-@pytest.mark.parametrize("name", [*CONFIDENCE_LAYOUT, *IS_WORD_LAYOUT, "confidence.nearness"])
+@pytest.mark.parametrize("name", [*CONFIDENCE_LAYOUT, *IS_WORD_LAYOUT, "confidence.nearness", "confidence.by_rank"])
 def test_a_damaged_confidence_is_found(model, name, tmp_path):
     model = model.compress(min_vector_words=2)
     changes = [lambda array: array[:-1], lambda array: np.concatenate([array, array]), lambda array: None]
     if name.endswith((".scale", ".spread")):  # by which kernels divide
         changes += [np.zeros_like, lambda array: np.full_like(array, np.nan)]
-    for changed in changes[: 2 if name == "confidence.nearness" else None]:  # it may be left out
+    for changed in changes[
+        : 2 if name in ("confidence.nearness", "confidence.by_rank") else None
+    ]:  # it may be left out
         model.save(tmp_path / "m")
         change_tensors(tmp_path / "m", **{name: changed})
         with pytest.raises(ModelError, match="the confidence does not fit the subword vectors"):

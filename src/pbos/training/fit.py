@@ -258,6 +258,8 @@ def calibrate(split: Split, lam: float, reliability: Reliability, run: Run) -> t
     every = np.concatenate([features, good_features, bad_features])
     some_subword = every[:, -3] > 0
     is_word = Regression.logistic(every[some_subword], (np.arange(len(every)) < len(words) + len(good))[some_subword])
+    ranks = 1 + np.argsort(np.argsort(-system.counts, kind="stable"))[split.hidden]
+    confidence = confidence.with_ranks(confidence.predict(features), row_cosines(composed, given), ranks)
     confidence = replace(confidence, is_word=is_word)
     return confidence, HeldOut(split.hidden, composed, confidence.predict(features), directions)
 

@@ -8,14 +8,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from pbos.errors import InputError
 from pbos.kernels.vectors import predict, products
 
 RIDGE = 10.0  # the penalty of the regression on held-out words
 PARTS = 5  # of the held-out words; each is predicted from the others, to find the curve
 LEAST_FOR_CURVE = 1000  # held-out words
 CURVE = 101  # points of the curve
-STEPS = 25  # of Newton's method, at most
+STEPS = 10  # of Newton's method, at most
 MOST_ODDS = 10.0  # the largest logarithm of odds
+MORE = ("by_rank", "nearness")  # arrays that some models do not have
 IS_WORD = "confidence.is_word."  # what the names of its arrays start with, in model files
 Vector = npt.NDArray[np.float64]
 
@@ -107,6 +109,7 @@ class Confidence:
     coefficients: npt.NDArray[np.float32]
     curve: npt.NDArray[np.float32]
     is_word: Regression | None = None  # models of version 0.1 have none
+    by_rank: npt.NDArray[np.float32] | None = None  # (2,), see `at_ranks`
     nearness: npt.NDArray[np.uint8] | None = None  # (n_words,), see `near`; None if no training word lost its vector
 
     def __post_init__(self) -> None:
@@ -121,15 +124,34 @@ class Confidence:
         """Undo `tensors`; return None if the tensors of a model have no confidence."""
         if "confidence.evidence" not in tensors:
             return None
-        arrays = {one.name: tensors[f"confidence.{one.name}"] for one in fields(cls)[:-2]}
+        arrays = {one.name: tensors[f"confidence.{one.name}"] for one in fields(cls)[:-3]}
         is_word = Regression.of_tensors(tensors, IS_WORD) if f"{IS_WORD}center" in tensors else None
-        return cls(**arrays, is_word=is_word, nearness=tensors.get("confidence.nearness"))
+        return cls(
+            **arrays,
+            is_word=is_word,
+            by_rank=tensors.get(f"confidence.{MORE[0]}"),
+            nearness=tensors.get(f"confidence.{MORE[1]}"),
+        )
 
     def tensors(self) -> dict[str, npt.NDArray[Any]]:
         """Return the arrays by the names that model files use."""
-        arrays = {f"confidence.{one.name}": getattr(self, one.name) for one in fields(self)[:-2]}
-        arrays |= {} if self.nearness is None else {"confidence.nearness": self.nearness}
+        arrays = {f"confidence.{one.name}": getattr(self, one.name) for one in fields(self)[:-3]}
+        for name in MORE:
+            arrays |= {} if getattr(self, name) is None else {f"confidence.{name}": getattr(self, name)}
         return arrays if self.is_word is None else arrays | self.is_word.tensors(IS_WORD)
+
+    def with_ranks(self, expected: npt.NDArray[np.float32], cosines: Vector, ranks: npt.NDArray[Any]) -> Confidence:
+        """Return the confidence with the line by which held-out words miss their expectation, over root ranks."""
+        slope, start = np.polyfit(np.sqrt(ranks), cosines - expected, 1)
+        return replace(self, by_rank=np.array([start, slope], np.float32))
+
+    def at_ranks(self, expected: npt.NDArray[np.float32], ranks: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+        """Return expected cosines, given that words have these ranks in the table; 0 stays 0."""
+        if self.by_rank is None:
+            raise InputError("this model was trained by an earlier version and does not know ranks; train it again")
+        start, slope = self.by_rank
+        moved = (expected + start + slope * np.sqrt(ranks)).clip(0, 1)
+        return np.where(expected > 0, moved, 0).astype(np.float32)
 
     def near(self, row: int) -> float:
         """Return the confidence of a training word: 1, or the cosine of what is left of its vector with the given one.
