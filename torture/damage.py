@@ -91,7 +91,9 @@ def with_contexts(model: Model) -> Model:
 
     dims, frequent = model.dims, ["high", "the"]
     evidence = numbers(len(model.subword_vectors), 2).astype(np.float16)
-    confidence = Confidence(evidence, numbers(dims), numbers(1), *regression(6).tensors("").values())
+    found = regression(6)
+    arrays = found.center, found.spread, found.coefficients, found.curve
+    confidence = Confidence(evidence, numbers(dims), numbers(1), *arrays, is_word=regression(7))
     kept, counting = np.array([0.5, 0.25], np.float32), np.array([5, 1, 0])
     contexts = ContextMap(
         numbers(KINDS * dims, dims).astype(np.float16),

@@ -29,7 +29,7 @@ from pbos.files.model_folder import (
 from pbos.files.paths import PathLike
 from pbos.kernels.trie import MAX_ROW
 from pbos.settings import Spelling
-from pbos.words.confidence import CURVE, Regression
+from pbos.words.confidence import CURVE, IS_WORD, Regression
 from pbos.words.index import SubwordIndex
 from pbos.words.text import unpack_strings
 from pbos.words.tokens import CUTS
@@ -51,6 +51,7 @@ CONFIDENCE_LAYOUT: Layout = {
     "confidence.evidence": (("F16",), 2),
     **{f"confidence.{name}": (("F32",), 1) for name in ["mean", "scale", "center", "spread", "coefficients", "curve"]},
 }
+IS_WORD_LAYOUT: Layout = {f"{IS_WORD}{part.name}": (("F32",), 1) for part in fields(Regression)}
 CONTEXT_LAYOUT: Layout = {
     f"{PREFIX}matrix": (("F16",), 2),
     f"{PREFIX}kept": (("F32",), 1),
@@ -60,8 +61,14 @@ CONTEXT_LAYOUT: Layout = {
 }
 EXPECTED = [f"{PREFIX}{one}." for one in Expected._fields]
 CONTEXT_LAYOUT |= {one + part.name: (("F32",), 2) for one in EXPECTED for part in fields(Regression)}
-LAYOUT = INDEX_LAYOUT | MODEL_LAYOUT | CONFIDENCE_LAYOUT | CONTEXT_LAYOUT
-LAYOUT |= {"subword_scales": (("F32",), 1), "subword_norms": (("F32",), 1), "target_vectors": (("F32",), 2)}
+LAYOUT = INDEX_LAYOUT | MODEL_LAYOUT | CONFIDENCE_LAYOUT | IS_WORD_LAYOUT | CONTEXT_LAYOUT
+LAYOUT |= {
+    "subword_scales": (("F32",), 1),
+    "subword_norms": (("F32",), 1),
+    "confidence.nearness": (("U8",), 1),
+    "confidence.by_rank": (("F32",), 1),
+    "target_vectors": (("F32",), 2),
+}
 
 
 def load_model_folder(path: PathLike, verify: bool = False) -> tuple[Tensors, Spelling, dict[str, Any]]:
@@ -126,13 +133,18 @@ def checked_spelling(folder: Path, tensors: Tensors, config: dict[str, Any]) -> 
 
 def confidence_fits(tensors: Tensors, rows: int, dims: int) -> bool:
     """Return whether a model has a whole confidence that fits its vectors, or none."""
-    if not CONFIDENCE_LAYOUT.keys() & tensors:
+    sizes = {"nearness": tensors["words.offsets"].size - 1, "by_rank": 2}
+    if any(f"confidence.{name}" in tensors and tensors[f"confidence.{name}"].size != sizes[name] for name in sizes):
+        return False
+    if not (CONFIDENCE_LAYOUT | IS_WORD_LAYOUT).keys() & tensors:
         return True
     shapes = [tensors[name].shape for name in CONFIDENCE_LAYOUT if name in tensors]
-    n_evidence = shapes[0][-1]
+    n_evidence = shapes[0][-1] if shapes else 0
     n = n_evidence + 4  # features
     whole = [(rows, n_evidence), (dims,), (1,), (n,), (n,), (1 + n + n * (n + 1) // 2,), (CURVE,)]
-    return shapes == whole and all((tensors[f"confidence.{name}"] > 0).all() for name in ("scale", "spread"))
+    if shapes != whole or not all((tensors[f"confidence.{name}"] > 0).all() for name in ("scale", "spread")):
+        return False
+    return not IS_WORD_LAYOUT.keys() & tensors or regression_fits(tensors, IS_WORD, n + 1)
 
 
 def contexts_fit(tensors: Tensors, dims: int) -> bool:
@@ -142,9 +154,7 @@ def contexts_fit(tensors: Tensors, dims: int) -> bool:
     if not (CONTEXT_LAYOUT.keys() <= tensors.keys() and "confidence.mean" in tensors):
         return False
     for name in EXPECTED:
-        found = [tensors[name + part.name] for part in fields(Regression)]
-        sizes = [N_FACTS, N_FACTS, 1 + N_FACTS + N_FACTS * (N_FACTS + 1) // 2, CURVE]
-        if [array.shape for array in found] != [(len(AMOUNTS) + 1, size) for size in sizes] or not (found[1] > 0).all():
+        if not regression_fits(tensors, name, N_FACTS, (len(AMOUNTS) + 1,)):
             return False
     offsets, kept, counting = (tensors[PREFIX + name] for name in ("words.offsets", "kept", "counting"))
     return (
@@ -157,6 +167,13 @@ def contexts_fit(tensors: Tensors, dims: int) -> bool:
         and counting[0] > 0
         and counting[2] in range(len(CUTS))
     )
+
+
+def regression_fits(tensors: Tensors, prefix: str, n: int, many: tuple[int, ...] = ()) -> bool:
+    """Return whether a model has a whole regression on n features, or many of them."""
+    shapes = [getattr(tensors.get(f"{prefix}{part.name}"), "shape", None) for part in fields(Regression)]
+    sizes = [n, n, 1 + n + n * (n + 1) // 2, CURVE]
+    return shapes == [(*many, size) for size in sizes] and bool((tensors[f"{prefix}spread"] > 0).all())
 
 
 def are_strings(packed: npt.NDArray[np.uint8], offsets: npt.NDArray[Any]) -> bool:

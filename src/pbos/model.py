@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache, cached_property, partial
 from os import PathLike
@@ -16,6 +16,7 @@ from pbos.contexts import KINDS, ContextMap, Mixed, Seen
 from pbos.errors import InputError, ModelError, warn, whole_number
 from pbos.files.card import model_card
 from pbos.files.model_folder import Tensors, resolve_model, save_folder
+from pbos.jobs.threads import blocks
 from pbos.layout import load_model_folder
 from pbos.segmenter import Segmenter
 from pbos.settings import Missing, Spelling
@@ -41,6 +42,7 @@ from pbos.words.text import (
 from pbos.words.texts import mean_vectors, split_text
 from pbos.words.vectors import SubwordVectors
 
+KEPT = 0.8  # confidence in a training word from which on contexts do not change its vector
 Contexts = str | Iterable[str] | Mapping[str, str | Iterable[str]]
 MANY_SPACES = 2  # in a word, which then is probably a text
 IN_OTHER_LIBRARIES = {  # the names that gensim, fastText and sentence-transformers have for what a model does
@@ -231,8 +233,10 @@ class Model(Segmenter):
         return self._contexts.mix(composed, trust, features, n_times)
 
     def _are_known(self, words: list[str]) -> list[bool]:
-        """Return which words are training words, and not only read as one."""
-        return [word in self.subwords.word_rows for word in normalize(words, self.spelling.normalization)]
+        """Return which words are training words, and not only read as one, that have not lost their vectors."""
+        rows = map(self.subwords.word_rows.get, normalize(words, self.spelling.normalization))
+        near = self._confidence.near if self._confidence is not None else lambda row: 1.0
+        return [row is not None and near(row) >= KEPT for row in rows]
 
     @overload
     def confidence(
@@ -240,6 +244,7 @@ class Model(Segmenter):
         words: str | None,
         *,
         contexts: Contexts | None = None,
+        ranks: Any = None,
         threads: int | None = None,
         missing: Missing = "error",
     ) -> float: ...
@@ -249,6 +254,7 @@ class Model(Segmenter):
         words: Iterable[str | None],
         *,
         contexts: Contexts | None = None,
+        ranks: Any = None,
         threads: int | None = None,
         missing: Missing = "error",
     ) -> npt.NDArray[np.float32]: ...
@@ -257,18 +263,22 @@ class Model(Segmenter):
         words: Any,
         *,
         contexts: Contexts | None = None,
+        ranks: Any = None,
         threads: int | None = None,
         missing: Missing = "error",
     ) -> Any:
         """Return how far to trust the vector of one word, or of many: its expected cosine with the true one, 0 to 1.
 
         The true vector is the one that the word would have had as a training word. The expectation was fitted to
-        held-out words. It is 1 for training words, and 0 for a word without any known subword. As rare words have noisy
-        vectors, it tells less about very rare words.
+        held-out words. It is 1 for training words, and 0 for a word without any known subword. A small model
+        (`max_vectors`, or `min_vector_words` of `compress`) has lost the vectors of most training words; for these, it
+        is the cosine with the given vector. As rare words have noisy vectors, it tells less about very rare words.
 
         Args:
             words: A word, or many.
             contexts: Sentences in which words occur, as for `embed`.
+            ranks: Where words would stand in the table, most frequent first, from 1: a number, or one for each word.
+                The rarer a word is, the less can be expected of its vector, also beyond the end of the table.
             threads: The number of threads; None for one per core.
             missing: What to do with missing words (None, NaN, empty): "error", or "zeros" for a confidence of 0.
         """
@@ -280,6 +290,10 @@ class Model(Segmenter):
             raise InputError(f'{error}, or use missing="zeros"') from None
         if contexts is None or (one and blank):
             found = self.subwords.confidence(many, self.subword_vectors, self._confidence, threads)
+            if ranks is not None:
+                known = [word in self.subwords.word_rows for word in normalize(many, self.spelling.normalization)]
+                moved = self._confidence.at_ranks(found, checked_ranks(ranks, len(many)))
+                found = np.where(known, found, moved)
         else:
             found = self._mixed(many, self._seen(words, many, contexts), threads).confidence
         found[blank] = 0
@@ -459,7 +473,20 @@ class Model(Segmenter):
         matrix = owned(given.vectors) if len(words) == len(given.words) else given.vectors[rows]
         packed = pack_strings(words)
         parts = self.index, self.spelling, self.subword_vectors, packed, matrix
-        return Model(*parts, self.info, self._confidence, self._contexts)
+        confidence = self._confidence and replace(self._confidence, nearness=None)
+        return Model(*parts, self.info, confidence, self._contexts)
+
+    def _with_nearness(self, given: Callable[[slice], FloatMatrix]) -> Model:
+        """Return this model with a confidence that knows how near training words are to the vectors in some rows."""
+        if self._confidence is None:
+            return self
+        parts = [cosines(self.embed(self.words[rows]), given(rows)) for rows in blocks(len(self))]
+        steps = np.rint(255 * np.concatenate(parts).clip(0, 1)).astype(np.uint8)
+        if self._confidence.nearness is not None:
+            steps = np.minimum(steps, self._confidence.nearness)
+        found = copy.copy(self)
+        found._confidence = replace(self._confidence, nearness=steps)
+        return found
 
     def compress(
         self,
@@ -490,6 +517,13 @@ class Model(Segmenter):
             index = index.with_vectors(keep)
             if not len(vectors):
                 raise InputError(f"min_vector_words {min_vector_words} leaves no subword; use a smaller number")
+            given, few = (
+                self._target_vectors,
+                Model(index, self.spelling, vectors, self._packed_words, None, None, confidence),
+            )
+            confidence = few._with_nearness(
+                lambda rows: self.embed(self.words[rows]) if given is None else given[rows]
+            )._confidence
         if dims is not None:
             components = principal_components(self.embed(self.words), dims)
             vectors = vectors.projected(components)
@@ -585,6 +619,17 @@ class Model(Segmenter):
 def warn_of_text() -> None:
     """Warn about a word that is a text."""
     warn("embed reads a text as one word, also with spaces in it; for the vector of a text, use embed_text")
+
+
+def checked_ranks(ranks: Any, n_words: int) -> npt.NDArray[np.float64]:
+    """Return the ranks of words; raise InputError if they are no numbers from 1."""
+    try:
+        found = np.broadcast_to(np.asarray(ranks, np.float64), n_words)
+    except (TypeError, ValueError):
+        raise InputError(f"ranks must be one number, or one for each of {n_words} words") from None
+    if not (found >= 1).all():
+        raise InputError("ranks must be numbers from 1, the most frequent word")
+    return found
 
 
 def load(path: str | PathLike[str] | None = None, *, verify: bool = False) -> Model:

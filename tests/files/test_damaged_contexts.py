@@ -9,7 +9,7 @@ from safetensors.numpy import load_file, save_file
 
 import pbos
 from pbos import ModelError, Segmenter
-from pbos.layout import CONFIDENCE_LAYOUT, CONTEXT_LAYOUT
+from pbos.layout import CONFIDENCE_LAYOUT, CONTEXT_LAYOUT, IS_WORD_LAYOUT
 
 PROBLEM = "the map from contexts does not fit the subword vectors"
 
@@ -76,7 +76,7 @@ CRAFTED = {
     "a cut before the first": {"from_contexts.counting": with_value(-1, 2)},
     "no spread": {"from_contexts.of_contexts.spread": with_value(0)},
     "a negative spread": {"from_contexts.of_spelling.spread": with_value(-1, 3)},
-    "no confidence": dict.fromkeys(CONFIDENCE_LAYOUT),
+    "no confidence": dict.fromkeys(CONFIDENCE_LAYOUT | IS_WORD_LAYOUT),
     "other dimensions": {"from_contexts.matrix": lambda array: array[:, :-1].copy()},
     "transposed": {"from_contexts.matrix": lambda array: array.T.copy()},
     "words beyond the end": {"from_contexts.words.offsets": with_value(10**6, -1)},

@@ -53,6 +53,18 @@ def by_hand(contextual, contexts):
     return contextual._contexts.mix(contextual[words], trust, np.float32(features), np.array(n_times))
 
 
+def test_contexts_count_for_training_words_that_lost_their_vectors(contextual, sentences):
+    small = contextual.compress(min_vector_words=10)
+    trust = small.confidence(small.words)
+    told = {word: sentences[at] for at in range(2000) for word in sentences[at].split() if word in small}
+    words = sorted(told)
+    trust, mixed = small.confidence(words), small.embed(words, contexts=told)
+    lost = trust < 0.8
+    assert lost.any() and not lost.all()
+    assert ((mixed != small.embed(words)).any(axis=1) == lost).all()
+    assert contextual.embed(words, contexts=told).tobytes() == contextual.embed(words).tobytes()
+
+
 def test_one_word_and_many_by_hand(contextual, contexts, by_hand):
     words = [*contexts]
     found = contextual.embed(words, contexts=contexts)

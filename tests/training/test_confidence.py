@@ -3,21 +3,28 @@
 import filecmp
 import itertools
 import pickle
-from dataclasses import fields
+from base64 import b64encode
+from dataclasses import replace
+from hashlib import sha256
+from random import Random
+from string import ascii_lowercase
+from uuid import UUID
 
 import numpy as np
 import oracle
 import pytest
+from scipy.optimize import minimize
 from test_model_folder import change_tensors
 from test_solve import dense_ridge, random_matrix, sparse, system_of, tight
 
 import pbos
 from pbos import InputError, ModelError
 from pbos.kernels.vectors import products
+from pbos.layout import CONFIDENCE_LAYOUT, IS_WORD_LAYOUT
 from pbos.training.fit import leverages, subword_evidence
 from pbos.training.solve import Ridge
 from pbos.training.system import Run, System, split_words
-from pbos.words.confidence import Confidence
+from pbos.words.confidence import Confidence, Regression
 from pbos.words.text import unpack_strings
 
 UNSEEN = ["unheard-of", "kings", "x", "banana!", "naïveté", "a" * 60, "Zürich"]
@@ -50,6 +57,11 @@ def empty_confidence(n_vectors=5, n_evidence=8, dims=3):
     return Confidence(evidence, np.zeros(dims, np.float32), np.ones(1, np.float32), *[np.zeros(0, np.float32)] * 4)
 
 
+def with_last(features):
+    """Features with one more, which `fitted` leaves out."""
+    return np.column_stack([features, np.ones(len(features), np.float32)])
+
+
 def inputs_by_hand(features, center, spread):
     rows = []
     for row in (features - center) / spread:
@@ -70,7 +82,7 @@ def test_the_regression_is_ridge_regression(n_words):
     features = (random.standard_t(3, size=(n_words, 12)) * random.uniform(0.1, 9, 12) + 5).astype(np.float32)
     features[:, 3] = 2.5  # always the same
     cosines = np.tanh(features[:, 0] - 5) * 0.3 + 0.4 + 0.1 * random.normal(size=n_words)
-    found = empty_confidence().fitted(features, cosines)
+    found = empty_confidence().fitted(with_last(features), cosines)
 
     center, spread = features.mean(axis=0), np.maximum(features.std(axis=0), 1e-6)
     inputs = inputs_by_hand(features, center, spread)
@@ -90,7 +102,7 @@ def test_the_curve_undoes_what_the_regression_bends():
     random = np.random.default_rng(0)
     features = random.normal(size=(3000, 12)).astype(np.float32)
     cosines = 1 / (1 + np.exp(-4 * features[:, 0])) * 0.8 + 0.1 + 0.05 * random.normal(size=3000)
-    found = empty_confidence().fitted(features[:2000], cosines[:2000])
+    found = empty_confidence().fitted(with_last(features[:2000]), cosines[:2000])
     inputs = inputs_by_hand(features[2000:], found.center, found.spread)
     regression = np.clip(inputs @ found.coefficients, 0, 1)
     predicted = found.predict(features[2000:])
@@ -102,6 +114,24 @@ def test_the_curve_undoes_what_the_regression_bends():
         return max(abs(expected[some].mean() - cosines[2000:][some].mean()) for some in tenths)
 
     assert largest_error(predicted) < 0.6 * largest_error(regression)
+
+
+def test_a_probability_is_logistic_regression():
+    random = np.random.default_rng(0)
+    features = random.normal(size=(400, 3)).astype(np.float32) * np.array([1, 5, 0.1], np.float32)
+    answers = random.random(400) < 1 / (1 + np.exp(-features[:, 0] - features[:, 1] / 5))
+    found = Regression.logistic(features, answers)
+    inputs = inputs_by_hand(features, features.mean(axis=0), features.std(axis=0))
+
+    def loss(coefficients):
+        odds = inputs @ coefficients
+        return np.logaddexp(0, np.where(answers, -odds, odds)).sum() + 0.5 * coefficients @ coefficients
+
+    best = minimize(loss, np.zeros(inputs.shape[1]), method="BFGS").x
+    expected = 1 / (1 + np.exp(-(inputs @ best)))
+    assert found.predict(features) == pytest.approx(expected, abs=2e-3)
+    far = found.predict(features * np.float32(1e6))
+    assert ((far >= 0) & (far <= 1)).all()
 
 
 # The evidence ---------------------------------------------------------------------------------------------------------
@@ -202,7 +232,20 @@ def features_by_hand(model, word):
         1 + len(rows),
         len(model.lattice(word).spelled),
     ]
-    return np.concatenate([parts @ confidence.evidence[rows].astype(float), np.log(logs)])
+    spelled = model.lattice(word).spelled
+    evidence = parts @ confidence.evidence[rows].astype(float)
+    return np.concatenate([evidence, np.log(logs), [log_total_by_hand(model, spelled) / len(spelled)]])
+
+
+def log_total_by_hand(model, text):
+    """The logarithm of the sum over all ways to cut a text into pieces that have a vector, or characters."""
+    probs = oracle.probs_of(model.index.for_weights())
+    totals = [1.0]
+    for end in range(1, len(text) + 1):
+        pieces = [(start, text[start:end]) for start in range(end)]
+        unseen = model.spelling.unseen_char_prob
+        totals.append(sum(totals[at] * (probs.get(one, 0) or (unseen if len(one) == 1 else 0)) for at, one in pieces))
+    return np.log(totals[-1])
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int8"])
@@ -213,11 +256,14 @@ def test_features_and_confidence_by_hand(model, small_counts, dtype):
     found = small.subwords.features(small.read_as(words), vectors, confidence)
     expected = np.array([features_by_hand(small, word) for word in words])
     assert found == pytest.approx(expected, abs=1e-5)
-    inputs = inputs_by_hand(expected, confidence.center, confidence.spread)
+    inputs = inputs_by_hand(expected[:, :-1], confidence.center, confidence.spread)
     cosines = np.clip(inputs @ confidence.coefficients, 0, 1)
-    cosines[expected[:, -2] == 0] = 0
+    odds = inputs_by_hand(expected, confidence.is_word.center, confidence.is_word.spread)
+    odds = 20 * (odds @ confidence.is_word.coefficients) - 10
+    cosines /= 1 + np.exp(-odds)
+    cosines[expected[:, -3] == 0] = 0
     cosines[[word in set(model.words) for word in words]] = 1
-    assert small.confidence(words) == pytest.approx(cosines, abs=1e-5)
+    assert small.confidence(words) == pytest.approx(cosines, abs=1e-3)  # the logistic curve has straight pieces
     assert 0 in cosines and len(set(cosines)) > 100
 
 
@@ -289,6 +335,55 @@ def test_words_of_other_tables_are_known(model, small_counts):
     assert given.confidence("unheard-of") == model.confidence("unheard-of")
 
 
+def test_training_words_that_lost_their_vectors_are_as_near_as_they_are(small_vectors, model, tmp_path):
+    small = pbos.train(small_vectors, max_vectors=600, keep_targets=True)
+    few = model.compress(min_vector_words=3, dims=20)
+    fewer = model.compress(min_vector_words=3)
+    small.save(tmp_path / "m")
+    for found, given in ((pbos.load(tmp_path / "m"), small_vectors), (fewer, small_vectors)):
+        expected = [cosine(found[word], given[word]) for word in found.words]
+        assert found.confidence(found.words) == pytest.approx(np.clip(expected, 0, 1), abs=0.003)
+        assert min(expected) < 0.95
+    assert np.array_equal(few.confidence(few.words), fewer.confidence(few.words))
+    assert (few.compress(min_vector_words=9).confidence(few.words) <= few.confidence(few.words)).all()
+    assert fewer.with_targets(small_vectors).confidence(small_vectors.words[0]) == 1
+
+
+def test_ranks(model, small_vectors):
+    """By hand: a line over the root of the rank, for words that are not known."""
+    words, ranks = [*UNSEEN, UNKNOWN[0], model.words[0]], np.arange(1, len(UNSEEN) + 3) ** 2
+    start, slope = model._confidence.by_rank
+    expected = model.confidence(words)
+    by_hand = np.clip(expected + start + slope * np.sqrt(ranks), 0, 1)
+    by_hand[expected == 0], by_hand[-1] = 0, 1
+    assert model.confidence(words, ranks=ranks) == pytest.approx(by_hand, abs=1e-6)
+    one = np.clip(expected[0] + start + 2 * slope, 0, 1)
+    assert model.confidence(words[0], ranks=4) == pytest.approx(one, abs=1e-6)
+    for bad in (0, "a", [1, 2], np.nan):
+        with pytest.raises(InputError, match="ranks must be "):
+            model.confidence(words, ranks=bad)
+    old = pickle.loads(pickle.dumps(model))
+    old._confidence = replace(old._confidence, by_rank=None)
+    with pytest.raises(InputError, match="does not know ranks"):
+        old.confidence(words, ranks=1)
+
+
+def test_the_line_over_ranks_is_least_squares():
+    random = np.random.default_rng(0)
+    ranks, expected = random.permutation(1000) + 1, random.random(1000).astype(np.float32)
+    cosines = expected + 0.3 - 0.01 * np.sqrt(ranks)
+    assert empty_confidence().with_ranks(expected, cosines, ranks).by_rank == pytest.approx([0.3, -0.01], abs=1e-4)
+
+
+def test_models_of_earlier_versions_do_not_know_what_is_a_word(model, small_counts, tmp_path):
+    words = [*small_counts.words[2000:2300], *UNSEEN, *UNKNOWN]
+    model.save(tmp_path / "m")
+    names = [name for name in model._confidence.tensors() if name.startswith("confidence.is_word.")]
+    change_tensors(tmp_path / "m", **{name: lambda array: None for name in names})
+    old, new = pbos.load(tmp_path / "m").confidence(words), model.confidence(words)
+    assert (old >= new - 1e-6).all() and (old > new + 0.1).any()
+
+
 def test_models_without_a_confidence():
     for settings in ({}, {"confidence": False}, {"preset": "pbos", "epochs": 1}):
         few = pbos.train((["high", "higher"], np.eye(2)), **settings)
@@ -296,12 +391,15 @@ def test_models_without_a_confidence():
             few.confidence("highest")
 
 
-@pytest.mark.parametrize("name", [f"confidence.{one.name}" for one in fields(Confidence)])
+@pytest.mark.parametrize("name", [*CONFIDENCE_LAYOUT, *IS_WORD_LAYOUT, "confidence.nearness", "confidence.by_rank"])
 def test_a_damaged_confidence_is_found(model, name, tmp_path):
+    model = model.compress(min_vector_words=2)
     changes = [lambda array: array[:-1], lambda array: np.concatenate([array, array]), lambda array: None]
-    if name in ("confidence.scale", "confidence.spread"):  # by which kernels divide
+    if name.endswith((".scale", ".spread")):  # by which kernels divide
         changes += [np.zeros_like, lambda array: np.full_like(array, np.nan)]
-    for changed in changes:
+    for changed in changes[
+        : 2 if name in ("confidence.nearness", "confidence.by_rank") else None
+    ]:  # it may be left out
         model.save(tmp_path / "m")
         change_tensors(tmp_path / "m", **{name: changed})
         with pytest.raises(ModelError, match="the confidence does not fit the subword vectors"):
@@ -332,3 +430,23 @@ def test_it_tells_good_vectors_from_bad_ones_of_english(shared_data):
     assert np.corrcoef(ranks(true), ranks(expected))[0, 1] > 0.5
     by_tenth = np.array_split(np.argsort(expected), 10)
     assert np.mean([abs(true[some].mean() - expected[some].mean()) for some in by_tenth]) < 0.04
+
+
+def test_machine_strings_are_not_trusted(shared_data):
+    """Kinds of strings that it was not fitted to."""
+    vectors = pbos.WordVectors.read(shared_data / "vectors" / "minilm-en", limit=12_000)
+    model, random = pbos.train(vectors), Random(0)
+    strings = [str(UUID(int=random.getrandbits(128))) for _ in range(100)]
+    strings += [b64encode(random.randbytes(random.randrange(12, 60))).decode() for _ in range(100)]
+    strings += [sha256(random.randbytes(9)).hexdigest() for _ in range(100)]
+    strings += [letter * 5000 for letter in ascii_lowercase] + [word * 100 for word in vectors.words[:74]]
+    found = model.confidence(strings)
+    assert (found < 0.3).mean() >= 0.99
+    without = replace(model._confidence, is_word=None)
+    assert (without.predict(features_of(model, strings)) >= 0.3).mean() > 0.5
+    words = ["unfriendlier", "rehydrating", "schoolteachers", "unhelpfulness", "repainted", "kindnesses", "misjudges"]
+    assert (model.confidence(words) > 0.95 * without.predict(features_of(model, words))).all()
+
+
+def features_of(model, words):
+    return model.subwords.features(model.read_as(words), model.subword_vectors, model._confidence)

@@ -180,14 +180,15 @@ def share_of(prob, backward, exponents, i, j):
 
 @part
 def write_posteriors(starts, span_probs, posteriors, forward, backward):
-    """Write for each span of a word the total probability of the segmentations that contain it.
+    """Write for each span of a word the total probability of the segmentations that contain it; return the log total.
 
-    a(i, j) = forward[i] * p(i, j) * backward[j] / forward[l]
+    a(i, j) = forward[i] * p(i, j) * backward[j] / forward[l]; the log total is the logarithm of forward[l].
 
     `posteriors` may be `span_probs` itself. `forward` and `backward` are space for length + 1 values each.
     """
     length = starts.size - 1
     total = write_forward(starts, span_probs, forward)
+    found = np.log(total)
     if total >= PLAIN_TOTAL:
         inverse = 1.0 / total
         backward[length] = 1.0
@@ -212,6 +213,8 @@ def write_posteriors(starts, span_probs, posteriors, forward, backward):
                 j = i + 1 + k - starts[i]
                 posteriors[k] = cut[i] * share_of(span_probs[k], backward, exponents, i, j)
                 cut[j] += posteriors[k]
+        found = np.log(backward[0]) + exponents[0] * np.log(BIG)
+    return found
 
 
 @part
@@ -230,8 +233,7 @@ def span_posteriors(starts, span_probs):
     """Return the posteriors of a word's spans, and the log total."""
     forward, backward = np.empty(starts.size, np.float64), np.empty(starts.size, np.float64)
     posteriors = np.empty(span_probs.size, np.float64)
-    write_posteriors(starts, span_probs, posteriors, forward, backward)
-    return posteriors, log_total(starts, span_probs, forward)
+    return posteriors, write_posteriors(starts, span_probs, posteriors, forward, backward)
 
 
 @kernel
@@ -281,11 +283,12 @@ LONGEST_CUT = 24  # code points; in longer words, what is negligible alone adds 
 
 @part
 def weights_of_run(nodes, weighing, codes, offsets, first, last, negligible, by_length):
-    """Return the weights of words first to last (exclusive) as CSR (indptr, indices, data); see `weights_of_words`.
+    """Return the weights of words first to last (exclusive) as CSR (indptr, indices, data), and their log totals.
 
     `weighing` is (unseen_char_prob, kind, start_weight, end_weight). A span weighs its posterior, 1, or the sum of
     both, times start_weight if it starts with the mark `<` and times end_weight if it ends with the mark `>`. With
-    `by_length`, weights are multiplied by the vectors' lengths. Indices and data are longer than needed.
+    `by_length`, weights are multiplied by the vectors' lengths. Indices and data are longer than needed. See
+    `weights_of_words`.
     """
     records = nodes[2]
     unseen_char_prob, kind, start_weight, end_weight = weighing
@@ -303,6 +306,7 @@ def weights_of_run(nodes, weighing, codes, offsets, first, last, negligible, by_
     indices = np.empty(weights.size + 1, np.int32)  # one extra, as each entry is written before it is known to count
     data = np.empty(weights.size + 1, np.float32)
     forward, backward = np.empty(starts.size, np.float64), np.empty(starts.size, np.float64)
+    log_totals = np.zeros(last - first, np.float32)
     indptr[0] = 0
     size = np.uint64(0)
     for word in range(first, last):
@@ -310,7 +314,7 @@ def weights_of_run(nodes, weighing, codes, offsets, first, last, negligible, by_
         slot = begin - offsets[first] + word - first
         word_starts = starts[slot : slot + length + 1]  # without a call, which would count references
         if kind != UNIFORM:
-            write_posteriors(word_starts, weights, weights, forward, backward)
+            log_totals[word - first] = write_posteriors(word_starts, weights, weights, forward, backward)
         total, total_length = 0.0, 0.0
         for start in range(np.uint64(length)):
             span, code = np.uint64(word_starts[start]), np.uint64(begin) + start
@@ -330,12 +334,12 @@ def weights_of_run(nodes, weighing, codes, offsets, first, last, negligible, by_
             data[size] = inverse * (length_here if by_length else weight)
             size += np.uint64((weight > 0.0) & (length_here >= least))
         indptr[word - first + 1] = size
-    return indptr, indices, data
+    return indptr, indices, data, log_totals
 
 
 @kernel
 def weights_of_words(nodes, weighing, codes, offsets, negligible):
-    """Return the weights of many words as CSR (indptr, indices, data).
+    """Return the weights of many words as CSR (indptr, indices, data), and the words' log totals (0 for UNIFORM).
 
     The weights of a word sum to 1; a word without any subword that has a vector has none. A subword that occurs twice
     in a word has two entries. Words of up to LONGEST_CUT code points lose subwords whose weighted vector is shorter
@@ -344,20 +348,22 @@ def weights_of_words(nodes, weighing, codes, offsets, negligible):
     indptr = np.zeros(offsets.size, np.int64)
     indices = np.empty(8 * codes.size + 16, np.int32)
     data = np.empty(8 * codes.size + 16, np.float32)
+    log_totals = np.empty(offsets.size - 1, np.float32)
     size = 0
     first = np.int64(0)
     while first < offsets.size - 1:
         last = end_of_run(offsets, first)
         found = weights_of_run(nodes, weighing, codes, offsets, first, last, negligible, False)
-        run_indptr, run_indices, run_data = found
+        run_indptr, run_indices, run_data, run_totals = found
         more = run_indptr[last - first]
         if size + more > indices.size:
             indices = grown(indices, 2 * (size + more))
             data = grown(data, 2 * (size + more))
         for word in range(first, last):
             indptr[word + 1] = size + run_indptr[word - first + 1]
+            log_totals[word] = run_totals[word - first]
         for k in range(more):
             indices[size + k], data[size + k] = run_indices[k], run_data[k]
         size += more
         first = last
-    return indptr, indices[:size], data[:size]
+    return indptr, indices[:size], data[:size], log_totals

@@ -60,7 +60,7 @@ def embed_words(nodes, weighing, codes, offsets, vectors, negligible, by_length,
     first = np.int64(0)
     while first < offsets.size - 1:
         last = end_of_run(offsets, first)
-        indptr, indices, data = weights_of_run(nodes, weighing, codes, offsets, first, last, negligible, by_length)
+        indptr, indices, data, _ = weights_of_run(nodes, weighing, codes, offsets, first, last, negligible, by_length)
         compose_rows(indptr, indices, data, vectors, out, first, last)
         first = last
 

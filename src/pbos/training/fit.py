@@ -13,12 +13,14 @@ from pbos.jobs.progress import Advance
 from pbos.jobs.progress import progress as progress_bar
 from pbos.jobs.threads import blocks, in_threads
 from pbos.kernels import columns
+from pbos.training.outliers import made_up
 from pbos.training.solve import NONE, Ridge, Solution, sgd
-from pbos.training.system import MOST_HELD_OUT, HeldOut, Run, Split, System, split_words
+from pbos.training.system import MOST_HELD_OUT, HeldOut, Run, Split, System, make_system, split_words
 from pbos.words.arrays import FloatMatrix, projected, projection, row_lengths, rows_of
-from pbos.words.confidence import Confidence
+from pbos.words.confidence import Confidence, Regression
 from pbos.words.index import SubwordIndex
 from pbos.words.subwords import Subwords
+from pbos.words.text import encode
 from pbos.words.vectors import SubwordVectors
 from pbos.words.weights import Weights
 
@@ -28,6 +30,7 @@ FIRST_LAM = 0.003
 SCORE_SHARE = 1 / 10  # in one half of the score, words count as training words do with this reliability
 SEARCH_DIMS = 32  # enough to tell one setting from another
 LEAST_GAIN = 0.001  # in cosine, for which a smaller lam is worth its iterations
+OWN_VECTORS = 1 / 4  # of the vectors of a small model
 LEAST_HELD_OUT = 100  # words, to fit a confidence to
 LEAST_OF_TEXT = 20  # words of a text to hold out at once
 LEAST_RANKED = 20_000  # words; with fewer, all are needed, and count the same
@@ -72,7 +75,11 @@ def fit(system: System, run: Run, in_text: Rows | None = None) -> Solution:
 
 
 def most_important(system: System, n: int, run: Run) -> SubwordIndex:
-    """Return the index with the n vectors that add most to the words': most squared length times squared weights."""
+    """Return the index with n vectors: those that add most to the words', and some words' own.
+
+    Subwords add the squared length of their vector times the squared weights. A quarter is left for the vectors of
+    whole words whose spelling misleads: the farther from their given vectors without them, and the more frequent.
+    """
     weights, work = system.weights, run.work.inner("selection")
     directions = projection(system.targets.shape[1], SEARCH_DIMS, run.seed)  # enough to rank lengths
     targets = work.keep("targets", projected(system.targets, directions))
@@ -82,8 +89,22 @@ def most_important(system: System, n: int, run: Run) -> SubwordIndex:
     lengths = np.concatenate([np.einsum("ij,ij->i", part, part) for part in parts])
     squares = np.zeros(weights.n_columns)
     columns.add_squares(weights.indptr, weights.indices, weights.data, np.arange(len(weights)), NONE, squares)
-    best = np.argsort(-(lengths * squares), kind="stable")[:n]
-    return system.index.with_vectors(np.isin(system.index.rows, best))
+    gains, whole = lengths * squares, system.whole
+    n_own = min(int(OWN_VECTORS * n), int((whole >= 0).sum()))
+    best = np.argsort(-gains, kind="stable")[: n - n_own]
+    index = system.index.with_vectors(np.isin(system.index.rows, best))
+    if n_own:
+        codes = work.keep_all("codes", encode(system.words, recipe))
+        inner = replace(run, work=work.inner("few"))
+        few = make_system(index, system.words, codes, targets, system.counts, inner)
+        ridge = Ridge(few.weights, few.penalty, work=inner.work)
+        found = ridge.solve(targets, FIRST_LAM, inner, tolerance=TOLERANCE).vectors
+        rank = np.argsort(np.argsort(-system.counts, kind="stable"))
+        lost = (1 - row_cosines(few.weights.composed(found), targets)) / np.sqrt(rank + len(rank) / 20)
+        lost[whole < 0] = 0
+        own = whole[np.argsort(-lost, kind="stable")[:n_own]]
+        index = system.index.with_vectors(np.isin(system.index.rows, np.concatenate([best, own])))
+    return index
 
 
 # -- settings chosen on held-out words ---------------------------------------------------------------------------------
@@ -225,16 +246,28 @@ class Unseen(NamedTuple):
     """Held-out words as a model of the other words composes them, in a projection."""
 
     evidence: Confidence  # of that model, without the regression
+    words: list[str]
     features: npt.NDArray[np.float32]  # of the words, for a confidence
     composed: FloatMatrix
     given: FloatMatrix
     directions: FloatMatrix
+    subwords: Subwords
+    vectors: SubwordVectors
 
 
 def calibrate(split: Split, lam: float, reliability: Reliability, run: Run) -> Confidence:
     """Fit a confidence to the cosines of held-out words, as a model of the other words composes them."""
     found = unseen(split, lam, reliability, run, "calibration")
-    return found.evidence.fitted(found.features, row_cosines(found.composed, found.given))
+    cosines, evidence = row_cosines(found.composed, found.given), found.evidence
+    confidence = evidence.fitted(found.features, cosines)
+    ranks = 1 + np.argsort(np.argsort(-split.system.counts, kind="stable"))[split.hidden]
+    confidence = confidence.with_ranks(confidence.predict(found.features), cosines, ranks)
+    subwords, features = found.subwords, [found.features]
+    good, bad = made_up(found.words, subwords.words, run.seed)
+    features += [subwords.features(subwords.read(some), found.vectors, evidence) for some in (good, bad)]
+    every, is_word = np.concatenate(features), np.arange(sum(map(len, features))) < len(found.words) + len(good)
+    some_subword = every[:, -3] > 0
+    return replace(confidence, is_word=Regression.logistic(every[some_subword], is_word[some_subword]))
 
 
 def hold_out(system: System, rows: Rows, choice: Choice, tuned: dict[str, Any], run: Run) -> dict[str, Any]:
@@ -270,7 +303,7 @@ def unseen(split: Split, lam: float, reliability: Reliability, run: Run, name: s
     subwords = Subwords(split.index, run.preset, stored.lengths, split.kept_words)
     words = subwords.read([system.words[row] for row in split.hidden.tolist()])
     composed, features = split.hidden_weights.composed(vectors), subwords.features(words, stored, evidence)
-    return Unseen(evidence, features, composed, given, directions)
+    return Unseen(evidence, words, features, composed, given, directions, subwords, stored)
 
 
 def subword_evidence(

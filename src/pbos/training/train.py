@@ -7,7 +7,7 @@ import inspect
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from numbers import Real
 from os import PathLike
 from pathlib import Path
@@ -37,7 +37,7 @@ from pbos.training.fit import fit, most_important, with_lengths
 from pbos.training.plan import Plan
 from pbos.training.solve import Solution
 from pbos.training.system import Run, System, make_system
-from pbos.words.arrays import FloatMatrix, cosines, held_out_rows, unit_rows
+from pbos.words.arrays import FloatMatrix, cosines, held_out_rows, rows_of, unit_rows
 from pbos.words.index import SubwordIndex
 from pbos.words.readonly import locked, owned, read_only
 from pbos.words.text import encode, first_of_equal, pack_strings
@@ -157,15 +157,19 @@ def train(
         targets = gather(given.vectors, rows[kept], work, "targets", by_column=True)
         with progress_bar("counting subwords", None, progress):
             counted = work.step("counted", lambda: make_index(table, training_words, codes, run).tensors())
-            index = SubwordIndex.of_tensors(counted)
+            index = counted_index = SubwordIndex.of_tensors(counted)
             system = make_system(index, training_words, codes, targets, n_times, run)
         if recipe.max_vectors is not None and system.weights.n_columns > recipe.max_vectors:
             with progress_bar("selecting subwords", None, progress), one_blas_thread():
                 index = most_important(system, recipe.max_vectors, run)
                 system = make_system(index, training_words, codes, targets, n_times, run)
+            if not isinstance(recipe.own_share, str):  # words that have a vector of their own in a small model need it
+                run = replace(run, preset=replace(recipe, own_share=1.0))
         with one_blas_thread():
             solution = fit(system, run, in_text)
         model = make_model(system, solution, keep_targets, dtype, run)
+        if index is not counted_index:
+            model = model._with_nearness(lambda rows: rows_of(targets, np.arange(rows.start, rows.stop)))
         if pairs is not None:
             with progress_bar("learning from contexts", None, progress), one_blas_thread():
                 model = with_contexts(model, TextContexts(pairs, model, threads), targets, solution.held_out, seed)

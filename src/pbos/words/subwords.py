@@ -202,7 +202,7 @@ class Subwords:
     def confidence(
         self, words: list[str], vectors: SubwordVectors, confidence: Confidence, threads: int | None = None
     ) -> npt.NDArray[np.float32]:
-        """Return the confidence of words: 1 for training words, 0 without subwords."""
+        """Return the confidence of words: for training words see `Confidence.near`; 0 without subwords."""
         known, form = self.word_rows, self.spelling.normalization
         found = np.empty(len(words), np.float32)
 
@@ -210,11 +210,11 @@ class Subwords:
             read, out = self.read(words[chunk]), found[chunk]
             features = self.features(read, vectors, confidence, chunk.start)
             out[:] = confidence.predict(features)
-            out[features[:, -2] == 0] = 0  # no subwords
+            out[features[:, -3] == 0] = 0  # no subwords
             if training := known.keys() & read:
                 for at, (word, given) in enumerate(zip(read, words[chunk], strict=True)):
                     if word in training and word == normalize([given], form)[0]:  # not only read as a training word
-                        out[at] = 1
+                        out[at] = confidence.near(known[word])
 
         _ = self._weight_nodes  # unpacked before there are threads
         map_chunks(write_chunk, len(words), threads)
@@ -226,8 +226,10 @@ class Subwords:
         """Return what `Confidence.predict` needs about words that were read, (n_words, n_features)."""
         codes = encode(words, self.spelling, first)
         bits, negligible, _ = vectors.kernel_arguments
-        indptr, indices, data = lattice.weights_of_words(self._weight_nodes, self._weighing, *codes, negligible)
-        out = np.zeros((len(words), confidence.evidence.shape[1] + 4), np.float32)
+        weighed = lattice.weights_of_words(self._weight_nodes, self._weighing, *codes, negligible)
+        indptr, indices, data, log_totals = weighed
+        n_letters = np.diff(codes.offsets)
+        out = np.zeros((len(words), confidence.evidence.shape[1] + 5), np.float32)
         add_evidence(indptr, indices, data, confidence.evidence.view(np.uint16), out)
         if vectors.scales is not None:
             data *= vectors.scales[indices]
@@ -235,10 +237,11 @@ class Subwords:
         compose(indptr, indices, data, bits, composed)
         squares = np.empty((len(words), 2), np.float32)
         write_squares(composed, confidence.mean, squares)
-        out[:, -4:-2] = np.sqrt(squares) / confidence.scale + LEAST
-        out[:, -2] = np.diff(indptr) + 1
-        out[:, -1] = np.diff(codes.offsets)
-        np.log(out[:, -4:], out=out[:, -4:])
+        out[:, -5:-3] = np.sqrt(squares) / confidence.scale + LEAST
+        out[:, -3] = np.diff(indptr) + 1
+        out[:, -2] = n_letters
+        np.log(out[:, -5:-1], out=out[:, -5:-1])
+        out[:, -1] = log_totals / n_letters
         return out
 
     def segment(self, words: list[str], n: int, threads: int | None = None) -> list[list[Segmentation]]:
@@ -301,7 +304,7 @@ class Subwords:
 
         def weigh_chunk(chunk: slice) -> Weights:
             part = words.part(chunk.start, chunk.stop)
-            indptr, indices, data = lattice.weights_of_words(nodes, self._weighing, *part, 0.0)
+            indptr, indices, data, _ = lattice.weights_of_words(nodes, self._weighing, *part, 0.0)
             return Weights(indptr, indices, data, n_columns)
 
         return joined(map_chunks(weigh_chunk, words.offsets.size - 1, threads), Workspace())
