@@ -127,22 +127,32 @@ def em(
 ) -> dict[str, float]:
     """p_s fitted to the words: in each round, how often each subword is expected as a piece, normalized.
 
-    With marks, a piece in the last round also counts as itself without the mark at its start and end.
+    After five rounds, a piece of one letter counts .6, and one of n > 4 letters (n - 4) / 4 of the least word less.
+    With marks, then and in the last round a piece also counts as itself without the mark at its start and end, and no
+    piece goes on after `>`.
 
     Rounded to float32 after each round, as in an index. A subword without a probability stays without one; the others
     keep at least the smallest normal float32.
     """
+    if marks:
+        table = {s: 0.0 if ">" in s[:-1] else p for s, p in table.items()}
+    unit = min((weight for weight in words.values() if weight > 0), default=0.0)
     least = float(np.finfo(np.float32).tiny)
-    for left in reversed(range(rounds)):
+    for done in range(rounds):
         sums: Counter[str] = Counter()
         for word, weight in words.items():
             for g, p in enumerate_all(word, table, unseen).items():
                 for subword in g:
                     if table.get(subword, 0) > 0:
                         sums[subword] += weight * p
-        if marks and not left:
+        if marks and (done >= 5 or done == rounds - 1):
             plain = {s: s.removeprefix("<").removesuffix(">") for s in sums}
             sums += Counter({s: sum(sums[m] for m in plain if plain[m] == s != m) for s in plain.values() if s})
+        if done >= 5:
+            for s in sums:
+                letters = sum(character not in "<>" or not marks for character in s)
+                sums[s] = sums[s] * (0.6 if letters == 1 else 1) - unit * max(letters - 4, 0) / 4
+        sums = Counter({s: max(value, 0.0) for s, value in sums.items()})
         total = sum(sums.values())
         table = {s: float(np.float32(max(sums[s] / total, least))) if p > 0 else 0.0 for s, p in table.items()}
     return table

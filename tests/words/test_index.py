@@ -304,6 +304,16 @@ def test_subwords_without_the_marks_at_their_ends(words):
         assert strings[inner] == (plain if plain != subword else "")
 
 
+@given(st.lists(st.text("ab<>-", min_size=1, max_size=5), min_size=1, max_size=5, unique=True), st.booleans())
+def test_letters_of_subwords_and_those_that_go_on_after_a_part(words, boundaries):
+    index = index_of(dict.fromkeys(words, 1))
+    for subword, letters, goes_on in zip(
+        ["", *index.strings()], index.count_letters(boundaries).tolist(), index.goes_on().tolist(), strict=True
+    ):
+        assert letters == sum(not boundaries or character not in "<>" for character in subword)
+        assert goes_on == (">" in subword[:-1])
+
+
 def test_em_on_aba_by_hand():
     """Before: p(a) = 1/3, all others 1/6. Of 16 parts, aba has 9, ab/a and a/ba 3 each, a/b/a 1 (see test_lattice).
 
@@ -313,11 +323,30 @@ def test_em_on_aba_by_hand():
     assert found == pytest.approx({"a": 8 / 24, "b": 1 / 24, "ab": 3 / 24, "ba": 3 / 24, "aba": 9 / 24}, rel=1e-6)
 
 
-@given(few_words, st.integers(0, 3))
+@given(few_words, st.sampled_from([0, 1, 2, 3, 6, 8]))
 def test_em_is_that_of_the_enumeration(words, rounds):
     index = index_of(words)
     expected = oracle.em(words, oracle.probs_of(index), rounds, UNSEEN)
     assert oracle.probs_of(em(index, words, rounds)) == pytest.approx(expected, rel=1e-6, abs=1e-37)
+
+
+@pytest.mark.parametrize("rounds", [5, 6, 9])
+@pytest.mark.parametrize("counts", [(1, 1, 1, 1), (3, 0, 2, 7)])
+def test_long_pieces_and_single_letters_after_five_rounds(rounds, counts):
+    words = dict(zip(("unbelabl", "unbelably", "belably", "abbey"), map(float, counts), strict=True))
+    index = index_of(words)
+    expected = oracle.em(words, oracle.probs_of(index), rounds, UNSEEN)
+    assert oracle.probs_of(em(index, words, rounds)) == pytest.approx(expected, rel=1e-6, abs=1e-37)
+
+
+def test_a_long_piece_must_be_in_several_words():
+    """Five rounds keep `unbelabl`, which only two words have in common; the next ones drop it."""
+    words = dict.fromkeys(("unbelably", "unbelablo", "undo", "unto", "untie", "belo", "ably", "abode", "belt"), 1.0)
+    index = index_of(words)
+    index = index.pruned((n_words_with(index, words) >= 2) | (np.arange(len(index) + 1) <= index.alphabet.size))
+    before, after = (oracle.probs_of(em(index, words, rounds))["unbelabl"] for rounds in (5, 10))
+    assert before > 0.05
+    assert after < 0.01
 
 
 @given(few_words, st.dictionaries(st.text("abé", min_size=1, max_size=4), st.floats(1e-6, 1), max_size=20))

@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 PART = 1 << 20  # words counted together; a fixed number, so that sums do not depend on where they are computed
 LONGEST_WORD = 256  # characters; a longer word has n (n + 1) / 2 subwords that no other word will have
 EM_PARTS = 8  # parts of the words whose sums are added up; a fixed number, so that threads do not change the result
+PLAIN_ROUNDS = 5  # of EM, before long pieces and single letters count less
+FREE_LETTERS = 4  # of a piece; each further one ...
+COST = 0.25  # ... costs it a quarter of a word
+ONE_LETTER = 0.6  # what a piece of one letter counts
 
 
 def make_index(table: WordCounts, training_words: list[str], codes: Codes, run: Run) -> SubwordIndex:
@@ -215,19 +219,27 @@ def fit_probabilities(
     pool: Pool | None = None,
     work: Workspace | None = None,
 ) -> SubwordIndex:
-    """Fit the subword probabilities to words by EM; no round makes the words less probable.
+    """Fit the subword probabilities to words by EM.
 
     A round counts how often every subword is expected as a piece of the words, over all their segmentations, and turns
-    these counts into the new probabilities. A subword without a probability stays without one. After the last round, a
-    piece at the start or end of words (`<pine`) also counts as the same piece inside words (`pine`), where EM has seen
-    too few examples of it: most compounds are not among the words. The result does not depend on the pool.
+    these counts into the new probabilities. A subword without a probability stays without one, and one that goes on
+    after the end of a part (`dog>'`) gets none. The first rounds are plain: none makes the words less probable. In the
+    others, long pieces and single letters count less, so that a long piece must be in several words. There, and in the
+    last round, a piece at the start or end of words (`<pine`) also counts as the same piece inside words (`pine`): most
+    compounds are not among the words. The result does not depend on the pool.
     """
     whole, spelling = subwords.index, subwords.spelling
     if not rounds:
         return whole
     pool, work = pool or Threads(), work or Workspace()
     seen = whole.probs > 0
+    if spelling.boundaries:
+        seen &= ~whole.goes_on()
     index = whole.pruned(seen)  # smaller, so faster; its subwords with a probability have the same order
+    inner = index.inner() if spelling.boundaries else None
+    letters = index.count_letters(spelling.boundaries)
+    word = counts.min(initial=counts.max(initial=0), where=counts > 0)
+    cost = COST * word * np.maximum(letters - FREE_LETTERS, 0)
     places = cut(words.offsets.size - 1, EM_PARTS)
     counts = work.keep("em.counts", counts)
     for number in range(rounds):
@@ -239,11 +251,12 @@ def fit_probabilities(
             for part in pool.map("fit-probabilities", count, places[some]):
                 sums += part
                 work.forget(part)
-        sums = np.where(index.probs > 0, np.maximum(sums, np.finfo(np.float64).tiny), 0)
         work.forget(*subwords.index.arrays)
-        index = index.with_probs(probabilities(sums))
-    if spelling.boundaries:
-        sums += np.bincount(index.inner(), sums, minlength=sums.size)
+        if inner is not None and (number >= PLAIN_ROUNDS or number + 1 == rounds):
+            sums += np.bincount(inner, sums, minlength=sums.size)
+        if number >= PLAIN_ROUNDS:
+            sums = np.where(letters == 1, ONE_LETTER, 1.0) * sums - cost
+        sums = np.where(index.probs > 0, np.maximum(sums, np.finfo(np.float64).tiny), 0)
         index = index.with_probs(probabilities(sums))
     probs = np.zeros(seen.size, np.float32)
     probs[seen] = index.probs[index.probs > 0]

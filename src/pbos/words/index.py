@@ -210,6 +210,24 @@ class SubwordIndex:
         inner = np.where(last == ord(RIGHT), parents[without_left], without_left)
         return np.where(inner == np.arange(inner.size), 0, inner)
 
+    def goes_on(self) -> npt.NDArray[np.bool_]:
+        """Return which nodes go on after the mark `>`."""
+        parents = self.parents()
+        found: npt.NDArray[np.bool_] = (self.code_points == ord(RIGHT))[parents]
+        while (more := found[parents] & ~found).any():
+            found |= more
+        return found
+
+    def count_letters(self, boundaries: bool) -> npt.NDArray[np.int64]:
+        """Return how many characters each node has, without boundary marks."""
+        parents, above = self.parents(), np.arange(len(self) + 1)
+        counted = (np.isin(self.code_points, [ord(LEFT), ord(RIGHT)], invert=True) | (not boundaries)) & (above > 0)
+        found = np.zeros(above.size, np.int64)
+        while above.any():
+            found += counted[above]
+            above = parents[above]
+        return found
+
     def with_vectors(self, keep: npt.NDArray[np.bool_]) -> SubwordIndex:
         """Return an index in which only the kept nodes have vectors, with their rows renumbered in the same order.
 
