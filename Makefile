@@ -52,9 +52,9 @@ sbom: .venv-audit/done  ## write sbom.json: what pbos and its server need, in Cy
 	.venv-audit/bin/cyclonedx-py environment .venv-audit/pbos/bin/python --pyproject pyproject.toml --mc-type library \
 		--output-reproducible --output-file sbom.json
 
-models: .venv/dev  ## train the included models again
-	$(BIN)/python scripts/make_models.py english ../shared/data/vectors/minilm-en
-	$(BIN)/python scripts/make_models.py russian "$$($(BIN)/pbos get navec-hudlit)"
+models: .venv/dev  ## train the included models again; needs ENGLISH_TEXT and RUSSIAN_TEXT (experiments corpora)
+	$(BIN)/python scripts/make_models.py english ../shared/data/vectors/minilm-en $(ENGLISH_TEXT)
+	$(BIN)/python scripts/make_models.py russian "$$($(BIN)/pbos get navec-hudlit)" $(RUSSIAN_TEXT)
 
 docs: .venv/dev  ## regenerate docs/cli.md from --help, and the drawing of a lattice
 	$(BIN)/python scripts/make_cli_docs.py
