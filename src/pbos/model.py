@@ -286,16 +286,16 @@ class Model(Segmenter):
             raise InputError("this model has no confidence; train one with confidence=True and enough words")
         try:
             many, one, blank = one_or_many(words, missing)
+            if contexts is not None and not (one and blank):
+                found = self._mixed(many, self._seen(words, many, contexts), threads).confidence
+            else:
+                found = self.subwords.confidence(many, self.subword_vectors, self._confidence, threads)
+                if ranks is not None:
+                    known = [word in self.subwords.word_rows for word in normalize(many, self.spelling.normalization)]
+                    moved = self._confidence.at_ranks(found, checked_ranks(ranks, len(many)))
+                    found = np.where(known, found, moved)
         except MissingWord as error:
             raise InputError(f'{error}, or use missing="zeros"') from None
-        if contexts is None or (one and blank):
-            found = self.subwords.confidence(many, self.subword_vectors, self._confidence, threads)
-            if ranks is not None:
-                known = [word in self.subwords.word_rows for word in normalize(many, self.spelling.normalization)]
-                moved = self._confidence.at_ranks(found, checked_ranks(ranks, len(many)))
-                found = np.where(known, found, moved)
-        else:
-            found = self._mixed(many, self._seen(words, many, contexts), threads).confidence
         found[blank] = 0
         return float(found[0]) if one else found
 
