@@ -1,13 +1,14 @@
-"""The command line: python -m experiments reproduce ..., real-data, corpora, learn, contexts, love, tasks, or trust."""
+"""The command line: python -m experiments reproduce ..., real-data, corpora, learn, contexts and so on."""
 
 from __future__ import annotations
 
 import argparse
 import os
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
-from experiments import contexts, corpora, learn, love, real_data, trust
+from experiments import contexts, corpora, learn, love, neighbors, real_data, trust
 from experiments.data import MissingData
 from experiments.downstream import tables as downstream
 from experiments.report import write_report
@@ -68,6 +69,12 @@ def main(arguments: list[str] | None = None) -> None:
     command.add_argument("names", nargs="*", metavar="NAME", help=f"default: all of {', '.join(contexts.EXPERIMENTS)}")
     command.add_argument("--data", type=Path, default=os.environ.get("PBOS_DATA"), help="the data folder")
     command.set_defaults(run=measure_contexts)
+    command = commands.add_parser("neighbors", help="measure spelling neighbors: the figures of docs/neighbors.md")
+    command.add_argument("names", nargs="*", metavar="NAME", help=f"default: all of {', '.join(neighbors.TABLES)}")
+    command.add_argument("--data", type=Path, default=os.environ.get("PBOS_DATA"), help="the data folder")
+    command.set_defaults(
+        run=lambda options: show(neighbors.make(options.names or neighbors.TABLES, data_folder(options)))
+    )
     command = commands.add_parser("love", help="compare with LOVE, trained where a GPU is, on the same words")
     command.add_argument("--data", type=Path, default=os.environ.get("PBOS_DATA"), help="the data folder")
     command.set_defaults(
@@ -126,7 +133,12 @@ def learn_from_text(options: argparse.Namespace) -> None:
 
 def measure_contexts(options: argparse.Namespace) -> None:
     """Print the tables of the named experiments, each when it is there."""
-    for line in contexts.make(options.names or contexts.EXPERIMENTS, data_folder(options)):
+    show(contexts.make(options.names or contexts.EXPERIMENTS, data_folder(options)))
+
+
+def show(lines: Iterable[str]) -> None:
+    """Print lines, each when it is there."""
+    for line in lines:
         sys.stdout.write(f"{line}\n")
         sys.stdout.flush()
 

@@ -27,8 +27,9 @@ from pbos.files.model_folder import (
     load_folder,
 )
 from pbos.files.paths import PathLike
+from pbos.kernels.neighbors import FACTS
 from pbos.kernels.trie import MAX_ROW
-from pbos.settings import Spelling
+from pbos.settings import MOST_NEAR, Spelling
 from pbos.words.confidence import CURVE, IS_WORD, Regression
 from pbos.words.index import SubwordIndex
 from pbos.words.text import unpack_strings
@@ -61,7 +62,17 @@ CONTEXT_LAYOUT: Layout = {
 }
 EXPECTED = [f"{PREFIX}{one}." for one in Expected._fields]
 CONTEXT_LAYOUT |= {one + part.name: (("F32",), 2) for one in EXPECTED for part in fields(Regression)}
-LAYOUT = INDEX_LAYOUT | MODEL_LAYOUT | CONFIDENCE_LAYOUT | IS_WORD_LAYOUT | CONTEXT_LAYOUT
+NEAR_LAYOUT: Layout = {
+    "neighbors.most": (("I64",), 1),
+    "neighbors.indptr": (("I64",), 1),
+    "neighbors.posted": (("U32",), 1),
+    "neighbors.vectors": (("F16",), 2),
+    "neighbors.rules": (("I64",), 1),
+    **{f"neighbors.{name}": (("F32",), 2) for name in ("hidden", "output")},
+    **{f"neighbors.{name}": (("F32",), 1) for name in ("lengths", "mean", "scale", "numbers")},
+    **{f"neighbors.{part.name}": (("F32",), 1) for part in fields(Regression)},
+}
+LAYOUT = INDEX_LAYOUT | MODEL_LAYOUT | CONFIDENCE_LAYOUT | IS_WORD_LAYOUT | CONTEXT_LAYOUT | NEAR_LAYOUT
 LAYOUT |= {
     "subword_scales": (("F32",), 1),
     "subword_norms": (("F32",), 1),
@@ -115,6 +126,7 @@ def checked_spelling(folder: Path, tensors: Tensors, config: dict[str, Any]) -> 
             "the target vectors do not fit the words": shapes.get("target_vectors") in (None, (n_words, dims)),
             "the confidence does not fit the subword vectors": confidence_fits(tensors, n_vectors, dims),
             "the map from contexts does not fit the subword vectors": contexts_fit(tensors, dims),
+            "the spelling neighbors do not fit the words": near_fits(tensors, n_vectors, n_words, dims),
             f"the sizes in {CONFIG} are not those in {TENSORS}": sizes == [n_vectors, dims, n_words],
         }
     for problem, is_fine in fits.items():
@@ -174,6 +186,29 @@ def regression_fits(tensors: Tensors, prefix: str, n: int, many: tuple[int, ...]
     shapes = [getattr(tensors.get(f"{prefix}{part.name}"), "shape", None) for part in fields(Regression)]
     sizes = [n, n, 1 + n + n * (n + 1) // 2, CURVE]
     return shapes == [(*many, size) for size in sizes] and bool((tensors[f"{prefix}spread"] > 0).all())
+
+
+def near_fits(tensors: Tensors, n_vectors: int, n_words: int, dims: int) -> bool:
+    """Return whether a model has whole spelling neighbors that fit its vectors, words and confidence, or none."""
+    if not NEAR_LAYOUT.keys() & tensors:
+        return True
+    if not (NEAR_LAYOUT.keys() <= tensors.keys() and "confidence.mean" in tensors):
+        return False
+    near = {name: tensors[f"neighbors.{name}"] for name in (key.split(".")[1] for key in NEAR_LAYOUT)}
+    n_units = near["hidden"].shape[0]
+    sizes = {"most": 1, "indptr": n_vectors + 1, "lengths": n_words, "mean": dims, "scale": 1}
+    return (
+        all(near[name].size == size for name, size in sizes.items())
+        and near["vectors"].shape == (n_words, 2 * dims)
+        and near["hidden"].shape == (n_units, FACTS + 2)
+        and near["output"].shape == (2, n_units + 1)
+        and near["numbers"].size == near["rules"].size
+        and [near[part.name].size for part in fields(Regression)] == [4, 4, 15, CURVE]
+        and 0 < near["most"][0] <= MOST_NEAR
+        and offsets_fit(near["indptr"], near["posted"])
+        and near["posted"].max(initial=0) < max(n_words, 1)
+        and all(bool((near[name] > 0).all()) for name in ("scale", "spread"))
+    )
 
 
 def are_strings(packed: npt.NDArray[np.uint8], offsets: npt.NDArray[Any]) -> bool:

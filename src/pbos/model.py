@@ -25,6 +25,7 @@ from pbos.words.confidence import Confidence
 from pbos.words.explanation import Explanation
 from pbos.words.index import SubwordIndex
 from pbos.words.lattice import Lattice
+from pbos.words.neighbors import Near, SpellingNeighbors
 from pbos.words.readonly import owned, read_only
 from pbos.words.search import Neighbors as Neighbors
 from pbos.words.search import SearchedWords, asked_for
@@ -79,13 +80,14 @@ class Model(Segmenter):
         info: dict[str, Any] | None = None,
         confidence: Confidence | None = None,
         contexts: ContextMap | None = None,
+        near: SpellingNeighbors | None = None,
     ) -> None:
         self.subwords = Subwords(index, spelling, subword_vectors.lengths, packed_words)
         self.index, self.spelling, self.subword_vectors = index, spelling, subword_vectors
         self.dims = subword_vectors.dims
         self.info: dict[str, Any] = read_only(info or {})
         self._packed_words, self._target_vectors = packed_words, target_vectors
-        self._confidence, self._contexts = confidence, contexts
+        self._confidence, self._contexts, self._near = confidence, contexts, near
         if target_vectors is not None:
             target_vectors.flags.writeable = False
 
@@ -135,6 +137,8 @@ class Model(Segmenter):
             raise InputError(f'{error}, or embed them with missing="zeros"') from None
         if contexts is None or (one and blank):
             self.subwords.embed(many, self.subword_vectors, out, threads)
+            if self._near is not None:
+                self._near.add(self.subwords, many, out, threads)
         else:
             out[:] = self._mixed(many, self._seen(words, many, contexts), threads).vectors
         if exact:
@@ -177,6 +181,8 @@ class Model(Segmenter):
         """Return the vectors of words for methods without `missing`, which errors should not advise."""
         out = np.empty((len(words), self.dims), np.float32)
         self.subwords.embed(words, self.subword_vectors, out)
+        if self._near is not None:
+            self._near.add(self.subwords, words, out)
         if exact:
             self._put_given_vectors(words, out)
         return out
@@ -290,6 +296,8 @@ class Model(Segmenter):
                 found = self._mixed(many, self._seen(words, many, contexts), threads).confidence
             else:
                 found = self.subwords.confidence(many, self.subword_vectors, self._confidence, threads)
+                if self._near is not None:
+                    self._near.correct(self.subwords, self.subword_vectors, many, found, threads)
                 if ranks is not None:
                     known = [word in self.subwords.word_rows for word in normalize(many, self.spelling.normalization)]
                     moved = self._confidence.at_ranks(found, checked_ranks(ranks, len(many)))
@@ -411,8 +419,18 @@ class Model(Segmenter):
             lattice, find = Lattice(self.subwords, word), partial(self.neighbors, word, neighbors)
             known, around = lattice.word in self.subwords.word_rows, seen.get(word)
             if around is None:
-                confidence = self.confidence(word) if self.has_confidence else None
-                return Explanation(word, lattice, n, known=known, confidence=confidence, find_neighbors=find)
+                confidence, near = self.confidence(word) if self.has_confidence else None, list[Near]()
+                if self._near is not None and not known:
+                    near = self._near.explain(self.subwords, lattice.word, self.subword_vectors)
+                return Explanation(
+                    word,
+                    lattice,
+                    n,
+                    known=known,
+                    confidence=confidence,
+                    find_neighbors=find,
+                    spelling_neighbors=near,
+                )
             assert self._contexts is not None
             mixed = self._mixed([word], seen)
 
@@ -454,7 +472,7 @@ class Model(Segmenter):
         """Return this model with a table of given vectors, for `exact`; composed vectors stay the same.
 
         The words of the table take the place of the training words. Of words that the model spells alike, the first
-        counts.
+        counts. If these are other words, spelling neighbors are left out.
 
         Args:
             vectors: The vectors that the model was trained on, or others of the same space, as for `train`.
@@ -473,8 +491,9 @@ class Model(Segmenter):
         matrix = owned(given.vectors) if len(words) == len(given.words) else given.vectors[rows]
         packed = pack_strings(words)
         parts = self.index, self.spelling, self.subword_vectors, packed, matrix
+        near = self._near if words == self.words else None
         confidence = self._confidence and replace(self._confidence, nearness=None)
-        return Model(*parts, self.info, confidence, self._contexts)
+        return Model(*parts, self.info, confidence, self._contexts, near)
 
     def _with_nearness(self, given: Callable[[slice], FloatMatrix]) -> Model:
         """Return this model with a confidence that knows how near training words are to the vectors in some rows."""
@@ -496,7 +515,7 @@ class Model(Segmenter):
         dims: int | None = None,
         keep_targets: bool = False,
     ) -> Model:
-        """Return a smaller model.
+        """Return a smaller model, without spelling neighbors.
 
         Args:
             min_vector_words: Keep the vectors of subwords that at least this many training words contain. Words are
@@ -549,7 +568,7 @@ class Model(Segmenter):
         tensors["words.bytes"], tensors["words.offsets"] = self._packed_words
         if self._target_vectors is not None:
             tensors["target_vectors"] = self._target_vectors
-        for part in (self._confidence, self._contexts):
+        for part in (self._confidence, self._contexts, self._near):
             tensors |= {} if part is None else part.tensors()
         save_folder(path, tensors, self.config(), self.card() if card is None else card)
 
@@ -580,7 +599,8 @@ class Model(Segmenter):
         words, targets = (tensors["words.bytes"], tensors["words.offsets"]), tensors.get("target_vectors")
         index, vectors = SubwordIndex.of_tensors(tensors), SubwordVectors.of_tensors(tensors)
         parts = index, spelling, vectors, words, targets, info
-        return Model(*parts, Confidence.of_tensors(tensors), ContextMap.of_tensors(tensors))
+        more = Confidence.of_tensors(tensors), ContextMap.of_tensors(tensors), SpellingNeighbors.of_tensors(tensors)
+        return Model(*parts, *more)
 
     def config(self) -> dict[str, Any]:
         """Return the content of config.json: sizes, spelling and how the model was made."""
@@ -592,6 +612,7 @@ class Model(Segmenter):
             "dtype": self.subword_vectors.dtype,
             "confidence": self.has_confidence,
             **({} if self._contexts is None else {"contexts": True}),
+            **({} if self._near is None else {"spelling_neighbors": int(self._near.most[0])}),
             "spelling": self.spelling.to_dict(),
             "info": copy.deepcopy(self.info),
         }
@@ -608,7 +629,7 @@ class Model(Segmenter):
     def __reduce__(self) -> tuple[Any, ...]:
         words, targets = self._packed_words, self._target_vectors
         parts = self.index, self.spelling, self.subword_vectors, words, targets, self.info
-        return Model, (*parts, self._confidence, self._contexts)
+        return Model, (*parts, self._confidence, self._contexts, self._near)
 
     def __repr__(self) -> str:
         size = f"{len(self.subword_vectors):,} subword vectors x {self.dims} {self.subword_vectors.dtype}"

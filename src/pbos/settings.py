@@ -21,6 +21,7 @@ FORMS: tuple[str, ...] = get_args(Normalization)[:-1]  # all but auto
 DTYPES: tuple[str, ...] = get_args(DType)
 MISSING: tuple[str, ...] = get_args(Missing)
 INCLUDED = ("english", "russian")  # models that come with pbos
+MOST_NEAR = 1000  # spelling neighbors of a word
 MAX_DIMS = 1_000_000  # of vectors in files; more are a mistake, or meant to fill the memory
 
 
@@ -125,6 +126,11 @@ class Preset(Spelling):
         "shares with others. fitted is what the solver gives.",
     )
     confidence: bool = setting(False, "Ridge: learn from held-out words how far to trust a vector.")
+    spelling_neighbors: int = setting(
+        0,
+        "Add the given vectors of up to N training words near an unseen word in spelling to its own; 16 is a good N.",
+        least=0,
+    )
     unit_length: bool = setting(False, "SGD: scale subword vectors to length 1 before summing (PBoS-n).")
     epochs: int = setting(50, "SGD: passes over the words.")
     lr: float = setting(1.0, "SGD: learning rate of the first epoch; epoch e (from 0) uses lr / sqrt(1 + e).")
@@ -144,6 +150,10 @@ class Preset(Spelling):
                 raise InputError(f"{name} must be a number {expected}, got {value!r}")
         if self.solver == "sgd" and (self.reliability, self.own_share, self.confidence) != ("even", "fitted", False):
             raise InputError('reliability, own_share and confidence need solver="ridge"')
+        if self.spelling_neighbors > MOST_NEAR:
+            raise InputError(f"spelling_neighbors must be at most {MOST_NEAR:,}, got {self.spelling_neighbors:,}")
+        if self.spelling_neighbors and not self.confidence:
+            raise InputError("spelling_neighbors needs a model that has a confidence; train it with confidence=True")
         if self.own_share != "fitted" and not self.boundaries:
             raise InputError("own_share needs boundaries=True: it is the vector of the whole word with its marks")
         if self.unit_length and self.solver != "sgd":
@@ -226,6 +236,7 @@ class Settings(TypedDict, total=False):
     reliability: float | Literal["auto", "even"]
     own_share: float | Literal["fitted"]
     confidence: bool
+    spelling_neighbors: int
     unit_length: bool
     epochs: int
     lr: float

@@ -34,6 +34,7 @@ from pbos.tables.word_vectors import WordVectors
 from pbos.training.contexts import TextContexts, with_contexts, words_in
 from pbos.training.counting import make_index
 from pbos.training.fit import fit, most_important, with_lengths
+from pbos.training.neighbors import LEAST_WORDS, with_neighbors
 from pbos.training.plan import Plan
 from pbos.training.solve import Solution
 from pbos.training.system import Run, System, make_system
@@ -130,6 +131,8 @@ def train(
     kept = np.setdiff1d(np.arange(len(words)), hidden)
     if text is not None and len(kept) < LEAST_FOR_CONTEXTS:
         raise InputError(f"a text needs a table of at least {LEAST_FOR_CONTEXTS:,} words, got {len(kept):,}")
+    if recipe.spelling_neighbors and len(kept) < LEAST_WORDS:
+        raise InputError(f"spelling_neighbors needs a table of at least {LEAST_WORDS:,} words, got {len(kept):,}")
     training_words = [words[at] for at in kept.tolist()]
     if keep_targets is None:
         keep_targets = recipe.max_vectors is None and dtype == "float32"
@@ -173,6 +176,17 @@ def train(
         if pairs is not None:
             with progress_bar("learning from contexts", None, progress), one_blas_thread():
                 model = with_contexts(model, TextContexts(pairs, model, threads), targets, solution.held_out, seed)
+        if recipe.spelling_neighbors:
+
+            def train_on(some: npt.NDArray[np.int64], confidence: bool) -> Model:
+                chosen = {name: solution.report[name] for name in ("lam", "reliability")}
+                chosen |= {"confidence": confidence, "spelling_neighbors": 0}
+                part = [training_words[row] for row in some.tolist()], rows_of(targets, some)
+                more = {**asdict(recipe), **chosen, "threads": threads, "device": device}
+                return train(part, table, keep_targets=False, progress=False, **more)
+
+            with progress_bar("learning from spelling neighbors", None, progress), one_blas_thread():
+                model = with_neighbors(model, targets, n_times, train_on, recipe.spelling_neighbors)
         report = {"seed": seed, **solution.report}
         if hidden.size:
             hidden_words = [words[at] for at in hidden.tolist()]
@@ -230,6 +244,8 @@ def check_arguments(
         raise InputError(f'device {device!r} needs solver="ridge": SGD takes one word after the other')
     if text is not None and not recipe.confidence:
         raise InputError("text needs a model that has a confidence; train it with confidence=True and solver='ridge'")
+    if recipe.spelling_neighbors and (memory is not None or scheduler is not None):
+        raise InputError("spelling_neighbors needs the whole table in memory; leave out memory and scheduler")
     check_scheduler(scheduler)
     thread_count(threads)
     has_parts = memory is not None or scheduler is not None

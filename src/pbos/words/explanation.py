@@ -9,6 +9,7 @@ from typing import Any
 
 from pbos.errors import one_line
 from pbos.words.lattice import Lattice, printable
+from pbos.words.neighbors import Near
 from pbos.words.readonly import ReadOnlyList
 from pbos.words.subwords import Segmentation
 
@@ -41,10 +42,12 @@ class Explanation:
         confidence: How far to trust its vector, see `Model.confidence`; None if the model has no confidence.
         context_share: The share of its contexts in its vector, the rest being that of its spelling; None without any.
         context_words: The words around it, and how much each adds to what contexts yield; these sum to 1.
+        spelling_neighbors: The training words near it in spelling that its vector is made with (see `train`).
     """
 
     context_share: float | None = None  # pickles of version 0.1 have none
     context_words: Shares = ReadOnlyList()
+    spelling_neighbors: list[Near] = ReadOnlyList()
 
     def __init__(
         self,
@@ -57,10 +60,12 @@ class Explanation:
         find_neighbors: Callable[[], Shares] = list,
         context_share: float | None = None,
         context_words: Shares | None = None,
+        spelling_neighbors: list[Near] | None = None,
     ) -> None:
         self.word, self.lattice, self.n, self.known, self.confidence = word, lattice, n, known, confidence
         self.read_as = lattice.word
         self.context_share, self.context_words = context_share, ReadOnlyList(context_words or ())
+        self.spelling_neighbors = ReadOnlyList(spelling_neighbors or ())
         self._find_neighbors = find_neighbors
 
     @cached_property
@@ -107,6 +112,8 @@ class Explanation:
         if self.known is not None:
             near = [{"word": word, "cosine": cosine} for word, cosine in self.neighbors]
             data |= {"known": self.known, "confidence": self.confidence, "neighbors": near}
+        if self.spelling_neighbors:
+            data["spelling_neighbors"] = [one._asdict() for one in self.spelling_neighbors]
         if self.context_share is not None:
             telling = [{"word": word, "share": share} for word, share in self.context_words]
             data |= {"context_share": self.context_share, "context_words": telling}
@@ -118,6 +125,9 @@ class Explanation:
         facts += [] if self.confidence is None else [f"confidence {self.confidence:.2f}"]
         cuts = [("/".join(one.pieces), one.probability) for one in self.segmentations]
         tables = {"segmentations": cuts, "subword weights": self.weights[: self.n]}
+        if self.spelling_neighbors:
+            found = self.spelling_neighbors[: self.n]
+            tables["spelling neighbors"] = [(f"{one.word}  {one.rule}".rstrip(), one.share) for one in found]
         if self.context_share is not None:
             tables["spelling and contexts"] = [("spelling", 1 - self.context_share), ("contexts", self.context_share)]
             tables["context words"] = self.context_words[: self.n]

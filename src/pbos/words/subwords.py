@@ -100,6 +100,11 @@ class Subwords:
             return self._nodes
         return restricted.unpacked(self._lengths)
 
+    @property
+    def _walk(self) -> tuple[Nodes, tuple[float, int, float, float]]:
+        """The index, unpacked, and the settings of weights, as the kernels take them."""
+        return self._weight_nodes, self._weighing
+
     @cached_property
     def words(self) -> list[str]:
         """The training words, in their given order."""
@@ -112,6 +117,12 @@ class Subwords:
     def word_rows(self) -> dict[str, int]:
         """The position of each training word."""
         return ReadOnlyDict({word: row for row, word in enumerate(self.words)})
+
+    @cached_property
+    def _word_codes(self) -> tuple[Any, Any]:
+        """The code points of the training words, as a plain tuple for the kernels."""
+        codes, offsets = encode(self.words, self.spelling)
+        return codes, offsets
 
     @cached_property
     def _alphabet(self) -> Alphabet:
