@@ -133,14 +133,14 @@ class Model(Segmenter):
                 warn_of_text()
             shape = len(many), self.dims
             out = np.empty(shape, np.float32) if out is None else checked_out(out, shape)
+            if contexts is None or (one and blank):
+                self.subwords.embed(many, self.subword_vectors, out, threads)
+                if self._near is not None:
+                    self._near.add(self.subwords, many, out, threads)
+            else:
+                out[:] = self._mixed(many, self._seen(words, many, contexts), threads).vectors
         except MissingWord as error:
             raise InputError(f'{error}, or embed them with missing="zeros"') from None
-        if contexts is None or (one and blank):
-            self.subwords.embed(many, self.subword_vectors, out, threads)
-            if self._near is not None:
-                self._near.add(self.subwords, many, out, threads)
-        else:
-            out[:] = self._mixed(many, self._seen(words, many, contexts), threads).vectors
         if exact:
             self._put_given_vectors(many, out)
         if blank:  # for one word, an empty selection takes longer than this question
