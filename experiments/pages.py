@@ -34,11 +34,6 @@ from experiments.rows import TABLES, read_rows
 from pbos.evaluation.results import Result
 from pbos.files.atomic import write_whole
 
-OTHERS = {  # pages that other experiments write
-    "tasks.md": "[Tasks](tasks.md): taggers, names, texts and search with unknown words; where it helps, and where not",
-    "love.md": "[LOVE](love.md), a rival, on the same words; nearest spelling finds misspelled words better than both",
-}
-
 
 def write_report(runner: Runner, folder: Path) -> list[Path]:
     """Write the pages and the pictures from the cached results; return the files."""
@@ -56,15 +51,14 @@ def write_report(runner: Runner, folder: Path) -> list[Path]:
         "published.md": published(found, origin, figures),
     }
     if {row.table for row, results in found.items() if results} == set(TABLES):  # its text speaks of all tables
-        others = [f"- {text}" for name, text in OTHERS.items() if (folder / name).exists()]
-        pages["README.md"] = front(found, origin, others)
+        pages["README.md"] = front(found, origin)
     for name, lines in pages.items():
         with write_whole(folder / name) as stream:
             stream.write("\n".join(lines).encode())
     return [*(folder / name for name in pages), *figures]
 
 
-def front(found: Found, origin: str, others: list[str]) -> Iterable[str]:
+def front(found: Found, origin: str) -> Iterable[str]:
     """Yield the short page, whose text is in `results.md`."""
     hidden = {row: results for row, results in found.items() if row.table == "real-unseen"}
     parts = {
@@ -72,8 +66,7 @@ def front(found: Found, origin: str, others: list[str]) -> Iterable[str]:
         "known": known_summary(similarity_groups(found)),
         "tagging": tagging_summary(by_label(found, "tagging")),
         "failing": (line.split(" (")[0].rstrip(".") + "." for line in orderings(found) if "does not hold" in line),
-        "others": ["\n## Tasks, and the strongest rival\n", *others, ""] if others else [],
-        "origin": [origin],
+        "origin": [origin.rstrip()],
     }
     text = Path(__file__).with_name("results.md").read_text(encoding="utf-8")
     yield text.format(**{name: "\n".join(lines) for name, lines in parts.items()})
