@@ -11,7 +11,7 @@ from pathlib import Path
 from experiments import contexts, corpora, learn, love, neighbors, real_data, trust
 from experiments.data import MissingData
 from experiments.downstream import tables as downstream
-from experiments.report import write_report
+from experiments.pages import write_report
 from experiments.reproduce import ELSEWHERE, Runner
 from experiments.rows import read_rows
 from pbos.errors import InputError, PbosError

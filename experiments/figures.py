@@ -1,4 +1,4 @@
-"""Draws the pictures of `results/README.md`."""
+"""Draws the pictures of `results/`."""
 
 from __future__ import annotations
 

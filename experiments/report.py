@@ -1,21 +1,19 @@
-"""Writes `results/README.md`, with every table and the paper's figures beside ours, and the pictures."""
+"""The tables of the pages in `results/`, as Markdown, and what is said above them."""
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterable
-from pathlib import Path
+from statistics import fmean
 
 from experiments import data
-from experiments.datasets import MULTILINGUAL, MULTILINGUAL_KINDS
-from experiments.figures import MODELS, by_dataset, draw_all
-from experiments.reproduce import ABLATION, HELDOUT, LANGUAGES, PUBLISHED, SIMILARITY, Runner
-from experiments.rows import Row, read_rows
+from experiments.figures import MODELS, by_dataset
+from experiments.reproduce import ABLATION, PUBLISHED, SIMILARITY
+from experiments.rows import Row
 from experiments.tasks import GROUPS, Cosines, mean_gap
 from pbos.evaluation.results import Result, Score
 from pbos.evaluation.words import difference
-from pbos.files.atomic import write_whole
 
+Found = dict[Row, list[Result]]
 INDEPENDENT = tuple(name for name in (*data.ENGLISH, *data.RUSSIAN) if "-rel-" not in name and "-sim-" not in name)
 NOTES = {
     "segmentation": """Table 1 of the paper, from the same kind of list (333,333 words); the paper's figures are in
@@ -52,12 +50,13 @@ python -m experiments reproduce --row similarity-minilm-en-pbos --vectors Google
 python -m experiments reproduce --row similarity-selftrained-en-pbos --vectors "$(pbos get polyglot-en)" -o originals
 ```
 """,
-    "real": """The tables above use vectors that stand in for the paper's. The tables below use published vectors, which
-`make real-data` takes out of packages. Of GloVe, only words of ASCII letters in lower case are used: 317,730 of the
-100-dimensional table. Nothing below is in the paper; all figures are ours.""",
-    "real-similarity": """Spearman's ρ × 100 [95 % interval], as above. SimVerb-3500, which others report too, is in no
-package and is missing here. There is no fastText row: fastText needs the text, which is not published with the vectors.
-TR9856 is kept for development, so it is not reported.""",
+    "real": """[The paper's tables](paper.md) and [held-out words](heldout.md) use vectors that stand in for the
+paper's. The tables below use published vectors, which `make real-data` takes out of packages. Of GloVe, only words of
+ASCII letters in lower case are used: 317,730 of the 100-dimensional table. Nothing below is in the paper; all figures
+are ours.""",
+    "real-similarity": """Spearman's ρ × 100 [95 % interval]; a pair with a missing vector scores 0. SimVerb-3500, which
+others report too, is in no package and is missing here. There is no fastText row: fastText needs the text, which is not
+published with the vectors. TR9856 is kept for development, so it is not reported.""",
     "real-more": """Does training on more words hurt? The default preset on more words of GloVe minus the same on fewer:
 differences of ρ × 100, with 95 % intervals from drawing the same pairs for both. A loss counts if its whole
 interval is below 0; of 36 such intervals, about one is expected to be so by chance.""",
@@ -82,150 +81,6 @@ on 2,000 other words. They stand for their kind, not for the best that could be 
 }
 
 
-def write_report(runner: Runner, folder: Path) -> list[Path]:
-    """Write README.md and the pictures from the cached results; return the files."""
-    folder.mkdir(parents=True, exist_ok=True)
-    found = {row: runner.cached(row) for row in read_rows()}
-    losses = {row: runner.losses(row) for row in found if row.table == "similarity" and row.targets == "minilm-en"}
-    figures = draw_all(found, {row.label: values for row, values in losses.items() if values}, folder)
-    outdated = [row.name for row, results in found.items() if results and not runner.is_current(row)]
-    with write_whole(folder / "README.md") as stream:
-        stream.write("\n".join(page(found, figures, outdated)).encode())
-    return [folder / "README.md", *figures]
-
-
-def page(found: dict[Row, list[Result]], figures: list[Path], outdated: list[str]) -> Iterable[str]:
-    """Yield the lines of the page; `outdated` are rows that other code than this has computed."""
-    yield "# Results\n"
-    yield "Every table of the paper, by `python -m experiments reproduce all`; a single row by `--row NAME`."
-    yield f"Commit: `{commit()}`. Where we do not have the paper's vectors, the table names the targets used instead;"
-    yield "the last tables use published vectors. Figures are ours unless they are marked as the paper's."
-    if outdated:
-        yield f"Computed by earlier code: {', '.join(f'`{name}`' for name in outdated)}."
-    yield ""
-    yield from claims(found)
-    yield from orderings(found)
-    makers = {
-        "segmentation": segmentation_table,
-        "affix": affix_table,
-        "similarity": similarity_table,
-        "unseen": unseen_table,
-        "multilingual": lambda rows: language_table(
-            rows, [f"{kind}-{code}" for code in MULTILINGUAL for kind in MULTILINGUAL_KINDS], 1
-        ),
-        "tagging": lambda rows: language_table(rows, list(LANGUAGES), 3),
-        "heldout": lambda rows: language_table(rows, list(HELDOUT), 3),
-        "ablation": ablation_table,
-        "size": size_table,
-        "real-similarity": real_similarity_table,
-        "real-heldout": real_heldout_table,
-        "real-unseen": real_unseen_table,
-    }
-    yield f"{NOTES['originals']}"
-    for table, make in makers.items():
-        rows = {row: results for row, results in found.items() if row.table == table}
-        if table == "real-similarity":
-            yield from sources()
-        yield f"## {table.replace('-', ' ').capitalize()}\n\n{NOTES[table]}\n"
-        yield from make(rows)
-        yield from (f"\n![{figure.stem}]({figure.name})" for figure in figures if figure.stem.startswith(table))
-        yield ""
-
-
-def claims(found: dict[Row, list[Result]]) -> Iterable[str]:
-    """Yield where the default preset is better than the other models."""
-    tables = {
-        table: {row.label: by_dataset(results) for row, results in found.items() if row.table == table and results}
-        for table in ("unseen", "tagging", "heldout")
-    }
-    yield "## The default preset compared\n"
-    for label, results in tables["heldout"].items():
-        if label != "default" and "default" in tables["heldout"]:
-            yield ahead("held-out words, cosine", tables["heldout"]["default"], label, results)
-    for label in ("BoS, with boundaries", "PBoS", "KVQ-FH"):
-        if label in tables["tagging"] and "default" in tables["tagging"]:
-            yield ahead("tagging", tables["tagging"]["default"], label, tables["tagging"][label])
-    for label, results in tables["unseen"].items():
-        if label != "default" and "default" in tables["unseen"]:
-            yield ahead("benchmarks with all words held out", tables["unseen"]["default"], label, results)
-    yield from real_claims(found)
-    yield ""
-
-
-def real_claims(found: dict[Row, list[Result]]) -> Iterable[str]:
-    """Yield what the default preset does for published vectors."""
-    groups = similarity_groups(found)
-    for name, models in groups.items():
-        gaps = known_gaps(models)
-        if gaps:
-            better = sum(gap.value > 0 for gap in gaps.values())
-            mean = cell(mean_gap(*known_pairs(models)), 1)
-            yield f"- known words of {name}: the default preset's vectors are better than the given ones in {better} of"
-            yield f"  {len(gaps)} sets of word pairs; mean difference of ρ × 100: {mean}."
-    losses = [
-        f"{label}: {benchmark} {cell(gap, 1)}"
-        for label, gaps in size_gaps(groups).items()
-        for benchmark, gap in gaps.items()
-        if gap.high is not None and gap.high < 0
-    ]
-    if size_gaps(groups):
-        yield f"- more words of GloVe never hurt, within noise: {verdict(not losses)}{listed(losses)}."
-
-
-def listed(items: list[str]) -> str:
-    """Return items in brackets, or nothing."""
-    return f" ({'; '.join(items)})" if items else ""
-
-
-def ahead(task: str, ours: dict[str, Result], label: str, theirs: dict[str, Result]) -> str:
-    """Return where the default preset is ahead of another model, and where it is not."""
-    both = [name for name in ours if name in theirs]
-    gaps = {name: ours[name].main.value - theirs[name].main.value for name in both}
-    behind = [f"{name} ({gap:+.3g})" for name, gap in gaps.items() if gap <= 0]
-    text = f"- {task}: ahead of {label} in {len(both) - len(behind)} of {len(both)}"
-    return f"{text}; not in {', '.join(behind)}." if behind else f"{text}."
-
-
-def orderings(found: dict[Row, list[Result]]) -> Iterable[str]:
-    """Yield whether the order of models that the paper claims holds in our results."""
-    yield "## Orderings the paper claims\n"
-    similar = {
-        (row.targets, row.label): {name: result.main.value for name, result in by_dataset(results).items()}
-        for row, results in found.items()
-        if row.table == "similarity" and results
-    }
-    targets = list(dict.fromkeys(name for name, _ in similar))
-    for benchmark in ("WS353", "Card-660"):
-        for name in targets:
-            if (name, "PBoS") not in similar or (name, "BoS") not in similar:
-                continue
-            ours, bos = similar[name, "PBoS"][benchmark], similar[name, "BoS"][benchmark]
-            yield f"- PBoS ahead of BoS on {benchmark}, {name}: {verdict(ours > bos)} ({ours:.1f} and {bos:.1f})."
-    better = {}
-    for label in ("BoS", "KVQ-FH", "PBoS-n", "PBoS"):
-        sets = [name for name in targets if (name, label) in similar and (name, "targets alone") in similar]
-        if not sets:
-            continue
-        cases = [(name, benchmark) for name in sets for benchmark in SIMILARITY[:3]]
-        ahead = [similar[name, label][test] > similar[name, "targets alone"][test] for name, test in cases]
-        better[label] = all(ahead)
-        yield f"- {label} improves on the targets alone in {sum(ahead)} of {len(ahead)} cases."
-    if "PBoS" in better:
-        only = [label for label, every in better.items() if every] == ["PBoS"]
-        yield f"- PBoS is the only one that does so in every case: {verdict(only)}."
-    tags = {row.label: by_dataset(results) for row, results in found.items() if row.table == "tagging" and results}
-    for label in ("BoS, with boundaries", "BoS, without boundaries", "KVQ-FH"):
-        both = [name for name in LANGUAGES if name in tags.get("PBoS", {}) and name in tags.get(label, {})]
-        if not both:
-            continue
-        won = [name for name in both if tags["PBoS"][name].main.value > tags[label][name].main.value]
-        holds = verdict(len(won) >= 0.9 * len(both))
-        behind = ", ".join(name for name in both if name not in won) or "none"
-        counted = f"{len(won)} of {len(both)}; not: {behind}"
-        yield f"- PBoS ahead of {label} in tagging in nearly all languages: {holds} ({counted})."
-    yield ""
-
-
 def verdict(holds: bool) -> str:
     """Return whether a claim holds in our results."""
     return "holds here" if holds else "**does not hold here**"
@@ -248,7 +103,7 @@ def table_lines(head: list[str], body: Iterable[list[str]]) -> Iterable[str]:
     yield from (f"| {' | '.join(line)} |" for line in body)
 
 
-def similarity_table(rows: dict[Row, list[Result]]) -> Iterable[str]:
+def similarity_table(rows: Found) -> Iterable[str]:
     """Yield one table for each set of targets."""
     for targets in dict.fromkeys(row.targets for row in rows):
         chosen = {row: by_dataset(results) for row, results in rows.items() if row.targets == targets}
@@ -272,7 +127,7 @@ def similarity_cell(result: Result | None) -> str:
     return f"{cell(main, 1)}; {cell(dropped, 1, interval=False)}"
 
 
-def language_table(rows: dict[Row, list[Result]], names: list[str], digits: int) -> Iterable[str]:
+def language_table(rows: Found, names: list[str], digits: int) -> Iterable[str]:
     """Yield a line for each language (or benchmark), a column for each model; our best score in bold."""
     columns = {row: by_dataset(results) for row, results in rows.items() if results}
     unknown = {
@@ -306,7 +161,7 @@ def language_cells(columns: dict[Row, dict[str, Result]], name: str, digits: int
     return cells
 
 
-def affix_table(rows: dict[Row, list[Result]]) -> Iterable[str]:
+def affix_table(rows: Found) -> Iterable[str]:
     """Yield our scores beside the paper's."""
     body = []
     for row, results in rows.items():
@@ -315,7 +170,7 @@ def affix_table(rows: dict[Row, list[Result]]) -> Iterable[str]:
     yield from table_lines(["model", "precision", "recall", "F1", "the paper's", "row"], body)
 
 
-def segmentation_table(rows: dict[Row, list[Result]]) -> Iterable[str]:
+def segmentation_table(rows: Found) -> Iterable[str]:
     """Yield Table 1, for each way to count."""
     for row, results in rows.items():
         for result in results:
@@ -335,7 +190,7 @@ def shares(ours: list[tuple[str, float]], paper: dict[str, float]) -> str:
     return ", ".join(f"`{text}` {share:.3f}{theirs.get(text, '')}" for text, share in ours)
 
 
-def unseen_table(rows: dict[Row, list[Result]]) -> Iterable[str]:
+def unseen_table(rows: Found) -> Iterable[str]:
     """Yield a line for each model, and the difference between the default preset and each."""
     found = {row.label: by_dataset(results) for row, results in rows.items() if results}
     body = [[label, *(similarity_cell(results.get(name)) for name in SIMILARITY)] for label, results in found.items()]
@@ -352,7 +207,6 @@ def unseen_table(rows: dict[Row, list[Result]]) -> Iterable[str]:
 
 def sources() -> Iterable[str]:
     """Yield where the published tables come from."""
-    yield f"## Published vectors\n\n{NOTES['real']}\n"
     body = []
     for name in (*PUBLISHED, "similarity"):
         try:
@@ -367,7 +221,7 @@ def sources() -> Iterable[str]:
     yield ""
 
 
-def similarity_groups(found: dict[Row, list[Result]]) -> dict[str, dict[str, dict[str, Result]]]:
+def similarity_groups(found: Found) -> dict[str, dict[str, dict[str, Result]]]:
     """Return the results on published tables: by table and number of words, by model, by benchmark."""
     groups: dict[str, dict[str, dict[str, Result]]] = {}
     for row, results in found.items():
@@ -382,7 +236,7 @@ def benchmarks_of(results: dict[str, Result]) -> list[str]:
     return [name for name in results if not name.endswith(", known words")]
 
 
-def real_similarity_table(rows: dict[Row, list[Result]]) -> Iterable[str]:
+def real_similarity_table(rows: Found) -> Iterable[str]:
     """Yield a table for each set of targets, and the differences between sizes and from the targets."""
     groups = similarity_groups(rows)
     for name, models in groups.items():
@@ -397,9 +251,11 @@ def real_similarity_table(rows: dict[Row, list[Result]]) -> Iterable[str]:
     yield f"### More words\n\n{NOTES['real-more']}\n"
     gaps = size_gaps(groups)
     names = list(next(iter(gaps.values()), {}))
+    losses = sum(gap.high is not None and gap.high < 0 for found in gaps.values() for gap in found.values())
     yield from table_lines(
         ["words", *names], [[label, *(cell(gap[name], 1) for name in names)] for label, gap in gaps.items()]
     )
+    yield f"\nMore words of GloVe never hurt, within noise: {verdict(not losses)}."
     yield f"\n### Known words\n\n{NOTES['real-known']}\n"
     body = []
     for name, models in groups.items():
@@ -447,7 +303,7 @@ def known_gaps(models: dict[str, dict[str, Result]]) -> dict[str, Score]:
     }
 
 
-def real_heldout_table(rows: dict[Row, list[Result]]) -> Iterable[str]:
+def real_heldout_table(rows: Found) -> Iterable[str]:
     """Yield a line for each table and group of words, a column for each model; then the confidence."""
     found = {row.label: by_dataset(results) for row, results in rows.items() if results}
     body = [
@@ -476,18 +332,18 @@ def group_cell(result: Result | None, group: str) -> str:
     return f"{cell(result.scores.get(f'cosine{suffix}'), 3)}; {around}"
 
 
-def real_unseen_table(rows: dict[Row, list[Result]]) -> Iterable[str]:
+def real_unseen_table(rows: Found, tests: tuple[str, ...]) -> Iterable[str]:
     """Yield a line for each model: hidden words, then the benchmarks."""
     body = []
     for row, results in rows.items():
         if results:
             hidden, found = results[0], by_dataset(results)
             cells = [group_cell(hidden, group) for group in GROUPS]
-            body.append([row.label, *cells, *(cell(found[name].main, 1) for name in data.ENGLISH)])
-    yield from table_lines(["model", *GROUPS, *data.ENGLISH], body)
+            body.append([row.label, *cells, *(cell(found[name].main, 1) for name in tests)])
+    yield from table_lines(["model", *GROUPS, *tests], body)
 
 
-def ablation_table(rows: dict[Row, list[Result]]) -> Iterable[str]:
+def ablation_table(rows: Found) -> Iterable[str]:
     """Yield a line for each change, a column for each set of vectors; the unchanged preset first."""
     found = {row.label: by_dataset(results) for row, results in rows.items() if results}
     body = []
@@ -503,7 +359,7 @@ def hidden_cell(result: Result) -> str:
     return f"{cell(result.scores['cosine'], 3)}; {cell(result.scores['MRR'], 3, interval=False)}"
 
 
-def size_table(rows: dict[Row, list[Result]]) -> Iterable[str]:
+def size_table(rows: Found) -> Iterable[str]:
     """Yield a line for each model and size."""
     digits = {"MB": 1, "MB as float32": 1, "vectors": 0}
     names = (*digits, "cosine", "MRR")
@@ -516,10 +372,28 @@ def size_table(rows: dict[Row, list[Result]]) -> Iterable[str]:
     yield from table_lines(["model", "vectors asked for", *names], body)
 
 
-def commit() -> str:
-    """Return the commit of this checkout."""
-    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty", "--abbrev=10"]
-    try:
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
-    except (OSError, subprocess.CalledProcessError):
-        return "unknown"
+def by_label(found: Found, table: str) -> dict[str, dict[str, Result]]:
+    """Return the results of a table: by model, by data set."""
+    return {row.label: by_dataset(results) for row, results in found.items() if row.table == table and results}
+
+
+def known_summary(groups: dict[str, dict[str, dict[str, Result]]]) -> Iterable[str]:
+    """Yield the benchmarks before and after, for the largest table of GloVe."""
+    models = next((models for name, models in reversed(groups.items()) if name.startswith("glove-6b-100d")), {})
+    body = []
+    for name, gap in known_gaps(models).items():
+        scores = [cell(models[label][name].main, 1, interval=False) for label in ("targets alone", "default")]
+        pairs = models["default"][f"{name}, known words"].details["pairs"]
+        body.append([name, *scores, f"{pairs:,}", cell(gap, 1)])
+    yield from table_lines(["", "given vectors", "default", "pairs of known words", "gain on these"], body)
+
+
+def tagging_summary(models: dict[str, dict[str, Result]]) -> Iterable[str]:
+    """Yield the mean accuracy of each model, and in how many languages the default is ahead of it."""
+    ours = models.get("default", {})
+    body = []
+    for label, found in models.items():
+        means = [fmean(list(one.scores.values())[at].value for one in found.values()) for at in (0, 1)]
+        won = sum(ours[name].main.value > one.main.value for name, one in found.items() if name in ours)
+        body.append([label, *(f"{100 * mean:.1f}" for mean in means), "–" if found is ours else str(won)])
+    yield from table_lines(["model", "all words", "without a given vector", "default ahead"], body)

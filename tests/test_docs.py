@@ -299,7 +299,8 @@ def test_the_reference_has_every_public_name():
 
 
 def test_links_in_the_repository_work():
-    for page in (*PAGES, "CHANGELOG.md", "benchmarks/README.md", "results/README.md", "results/tasks.md"):
+    results = [f"results/{file.name}" for file in (ROOT / "results").glob("*.md")]
+    for page in (*PAGES, "CHANGELOG.md", "benchmarks/README.md", *results):
         text = FENCE.sub("", (ROOT / page).read_text(encoding="utf-8"))
         for link in re.findall(r"\]\(([^)#]+)[^)]*\)", text):
             assert link.startswith("https://") or ((ROOT / page).parent / link).exists(), f"{page}: {link}"

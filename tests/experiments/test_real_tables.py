@@ -8,12 +8,12 @@ from scipy.stats import rankdata, spearmanr
 
 from experiments import data, neural, real_data, reproduce, tasks
 from experiments.__main__ import main
-from experiments.report import write_report
+from experiments.pages import front, write_report
 from experiments.reproduce import Runner, code_without_text
 from experiments.rows import Row
 from experiments.tasks import Cosines, mean_gap
 from pbos import Model, WordVectors
-from pbos.evaluation.results import Result
+from pbos.evaluation.results import Result, Score
 from pbos.evaluation.words import difference
 
 DIMS = 6
@@ -213,19 +213,45 @@ def test_rows_with_published_vectors(runner, tmp_path, monkeypatch):
     hidden, men, _ = runner.cached(rows[5])
     assert hidden.details["words"] == 400 - 100 - 80 and men.details["missing_pairs"] == 0
 
-    monkeypatch.setattr("experiments.report.read_rows", lambda: rows)
+    monkeypatch.setattr("experiments.pages.read_rows", lambda: rows)
     write_report(runner, tmp_path / "results")
-    text = (tmp_path / "results" / "README.md").read_text(encoding="utf-8")
+    text = (tmp_path / "results" / "published.md").read_text(encoding="utf-8")
     for part in (
         "npm `tiny@1`",
         "| 400 – 200 |",
-        "more words of GloVe never hurt",
-        "known words of glove-6b-100d, 400 words",
+        "More words of GloVe never hurt",
+        "| glove-6b-100d, 400 words | ",
     ):
         assert part in text
     assert "earlier code" not in text
     line = next(line for line in text.splitlines() if line.startswith("| glove-6b-100d |") and "0.25/" in line)
     assert line.count("0.25/") == 10
+
+
+def test_the_short_page_sums_up():
+    """Of results made up here: what is known of words, means over languages, and an ordering that fails."""
+
+    def line(text, start):
+        return next(line for line in text.splitlines() if line.startswith(start)).strip("| ").split(" | ")
+
+    found, known = {}, {"targets alone": scored(5, 1.0), "default": scored(5, 0.3)}
+    for label, result in known.items():
+        result = Result("", "MEN, known words", {"rho": Score(1)}, {**result.details, "pairs": 80})
+        found[row("real-similarity", label)] = [Result("", "MEN", {"rho": Score(len(label))}, {}), result]
+    for label, values in {"default": (0.7, 0.9), "BoS, with boundaries": (0.6, 0.95), "PBoS": (0.5, 0.6)}.items():
+        found[row("tagging", label)] = [
+            Result("", name, {"accuracy": Score(value), "unknown": Score(value / 4)})
+            for name, value in zip(("eu", "bg"), values, strict=True)
+        ]
+    text = next(iter(front(found, "Commit: `1`.\n")))
+    rho = {label: spearmanr(one.details["cosines"], one.details["human"]).statistic for label, one in known.items()}
+    *values, gain = line(text, "| MEN")
+    assert values == ["MEN", "13.0", "7.0", "80"]
+    assert float(gain.split()[0]) == pytest.approx(100 * (rho["default"] - rho["targets alone"]), abs=0.06)
+    assert line(text, "| BoS, with") == ["BoS, with boundaries", "77.5", "19.4", "1"]
+    assert line(text, "| default |") == ["default", "80.0", "20.0", "–"]
+    assert "ahead of BoS, with boundaries in tagging in nearly all languages: **does not hold here**.\n" in text
+    assert "\nCommit: `1`.\n" in text
 
 
 def test_vectors_made_elsewhere_are_used(runner, tmp_path, monkeypatch):

@@ -6,7 +6,7 @@ import pbos
 from experiments import datasets, reproduce, tasks
 from experiments.__main__ import main
 from experiments.hashing import train_hashed
-from experiments.report import write_report
+from experiments.pages import write_report
 from experiments.reproduce import LANGUAGES, Runner
 from experiments.rows import TABLES, Row, read_rows
 from pbos import InputError
@@ -114,9 +114,9 @@ def test_the_report_shows_what_is_there_and_what_is_not(runner, monkeypatch, tmp
     monkeypatch.setattr(reproduce, "SIZES", ("full", "200"))
     for row in rows[:2] + rows[-3:]:
         runner.run(row)
-    monkeypatch.setattr("experiments.report.read_rows", lambda: rows)
+    monkeypatch.setattr("experiments.pages.read_rows", lambda: rows)
     files = write_report(runner, tmp_path / "results")
-    text = (tmp_path / "results" / "README.md").read_text(encoding="utf-8")
+    text = "".join(file.read_text(encoding="utf-8") for file in files if file.suffix == ".md")
     value = runner.cached(rows[0])[0].main.value
     line = next(line for line in text.splitlines() if "`small`" in line)
     assert f"{value:.1f} [" in line and "68 / – / –" in line
@@ -124,7 +124,7 @@ def test_the_report_shows_what_is_there_and_what_is_not(runner, monkeypatch, tmp
     first, second = ({result.dataset: result.main.value for result in runner.cached(row)} for row in rows[-3:-1])
     line = next(line for line in text.splitlines() if line.startswith("| default – BoS"))
     assert f"| {second['RareWord'] - first['RareWord']:.1f} [" in line
-    assert "- benchmarks with all words held out: ahead of BoS in " in text
+    assert "- The default preset is ahead of BoS in " in text
     for file in files:
         assert file.stat().st_size > 500
         if file.suffix == ".png":
@@ -212,8 +212,8 @@ def test_command_line(shared_data, tmp_path, monkeypatch, capsys):
     given.write(tmp_path / "polyglot-en", format="folder")
     arguments = "reproduce --row similarity-selftrained-en-pbos --vectors polyglot-en -o originals --cache c"
     main([*arguments.split(), "--data", str(shared_data)])
-    assert "wrote originals/README.md" in capsys.readouterr().err
-    assert "`similarity-selftrained-en-pbos`" in (tmp_path / "originals" / "README.md").read_text(encoding="utf-8")
+    assert "wrote originals/paper.md" in capsys.readouterr().err
+    assert "`similarity-selftrained-en-pbos`" in (tmp_path / "originals" / "paper.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
