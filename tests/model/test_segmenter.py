@@ -61,7 +61,7 @@ def test_all_settings_together(words, boundaries, types, min_prob_words, em_roun
         return
     kept = {s: p / sum(kept.values()) for s, p in kept.items() if p > 0 or min_prob_words == 1}
     expected = oracle.em(written, kept, em_rounds, 0.01, marks=boundaries)
-    assert probs_of(Segmenter.from_counts(words, **settings)) == pytest.approx(expected, rel=2e-6, abs=1e-37)
+    assert probs_of(Segmenter.from_counts(words, **settings)) == pytest.approx(expected, rel=1e-5, abs=1e-37)
 
 
 def test_em_finds_the_pieces_words_share():

@@ -15,8 +15,8 @@ SHORTEST, LONGEST = 8, 200  # random strings; shorter ones may be words
 def made_up(words: Sequence[str], others: Sequence[str], seed: int) -> tuple[list[str], list[str]]:
     """Return strings that are like words, a quarter as many as there are words, and others that are not, half as many.
 
-    The first are words with one letter of another, or with others before them. The second are random letters and
-    symbols, one thing many times, and many words and numbers in one string.
+    The first are words with one letter of another, or with others before them, with hyphens or without. The second are
+    random letters and symbols, one thing many times, and many words and numbers in one string.
 
     >>> good, bad = made_up(["high"] * 40, ["low", "lower"], seed=0)
     >>> good[:2], len(bad)
@@ -34,8 +34,8 @@ def made_up(words: Sequence[str], others: Sequence[str], seed: int) -> tuple[lis
 
     def like_a_word(at: int) -> str:
         word = words[int(random.integers(len(words)))]
-        if at % 2:
-            return "".join(drawn(1 + at // 2 % 2)) + word
+        if at % 2:  # teapot, state-of-the-art
+            return ("" if at % 4 == 1 else "-").join([*drawn(1 + at // 4 % 3), word])
         place = int(random.integers(len(word)))
         return word[:place] + drawn(1)[0][0] + word[place + 1 :]
 
