@@ -11,30 +11,28 @@ from __future__ import annotations
 import json
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 import pbos
-from experiments import data, love_data, tasks, typos
+from experiments import data, love_data, love_tables, tasks, typos
 from experiments.baselines import NearestSpelling
-from experiments.contexts import without
-from experiments.report import cell, table_lines
+from experiments.report import table_lines
 from pbos.evaluation.datasets import Pair
-from pbos.evaluation.results import Embedder, Score, bootstrap
-from pbos.evaluation.words import Targets, similarity, true_ranks
+from pbos.evaluation.results import Embedder
+from pbos.evaluation.words import Targets
 from pbos.tables.word_vectors import WordVectors
-from pbos.words.arrays import FloatMatrix, cosines, unit_rows
+from pbos.words.arrays import unit_rows
 
 TABLE, SIZE, HIDDEN = "glove-6b-100d", 100_000, 5_000
 BIRKBECK, TYPOS = 5_000, 2_500  # misspellings of people, and words that get a typo of each kind
 FOLDER = Path(__file__).parent / ".cache" / "love"  # job.npz; in `made`, what comes from where there is a GPU
-NAMES = {"love": "LOVE", "kvq": "KVQ-FH", "bos": "BoS", "pbos": "PBoS", "default": "default", "nearest": "nearest"}
-THIRDS = ("frequent", "middle", "rare")
-GAPS = ("default above it, composed", "default above it, with the table")
+NAMES = {"love": "LOVE", "kvq": "KVQ-FH", "bos": "BoS", "pbos": "PBoS", "default": "default"}
+NAMES |= {"small": "small default", "nearest": "nearest"}
+SMALL: dict[str, Any] = {"dtype": "int8", "min_vector_words": 5}  # the default compressed to about the size of LOVE
 TIMED = 2_000  # words whose processor time is taken
 
 
@@ -116,13 +114,15 @@ def make(folder: Path) -> Iterator[str]:
     """Yield the tables in Markdown; `folder` has the data that is not fetched."""
     asked = questions(folder)
     rivals = {label: rival(name, asked) for name, label in NAMES.items()}
-    mean = unit_rows(asked.split.kept.vectors.mean(axis=0, keepdims=True))[0]
-    yield f"{len(asked.split.kept):,} training words of {TABLE}, {len(asked.split.hidden):,} hidden words.\n"
-    yield from hidden_table(asked.split, rivals, mean)
+    models = {label: one.model for label, one in rivals.items()}
+    kept = asked.split.kept
+    mean = unit_rows(kept.vectors.mean(axis=0, keepdims=True))[0]
+    yield f"{len(kept):,} training words of {TABLE}, {len(asked.split.hidden):,} hidden words.\n"
+    yield from love_tables.hidden_words(asked.split, models, mean)
     yield "\nWord pairs, rho x 100: all words composed / the table's own vectors for its words.\n"
-    yield from pairs_table(asked, rivals)
+    yield from love_tables.word_pairs(asked.pairs, kept, models)
     yield "\nTypos: cosine to the right word's own vector without the mean direction; how often it is nearest.\n"
-    yield from typos_table(asked, rivals, mean)
+    yield from love_tables.misspellings(asked.typos, kept, models, mean)
     yield "\nCost.\n"
     body = [
         [label, one.training, f"{one.megabytes:.1f}", "–" if one.word is None else f"{one.word:.1f}"]
@@ -138,12 +138,13 @@ def rival(name: str, asked: Questions) -> Rival:
         return from_elsewhere(name, kept, asked.words)
     if name == "nearest":
         return Rival(NearestSpelling(kept), "–", kept.vectors.nbytes / 1e6, None)
-    pbos.train(
-        WordVectors(kept.words[:2000], kept.vectors[:2000]), preset=name, progress=False
-    )  # its kernels are compiled now
+    preset = "default" if name == "small" else name
+    pbos.train(WordVectors(kept.words[:2000], kept.vectors[:2000]), preset=preset, progress=False)  # compiles
     start = time.process_time()
-    model = pbos.train(kept, preset=name, progress=None)
+    model = pbos.train(kept, preset=preset, progress=None)
     training = f"{time.process_time() - start:.1f} s"
+    if name == "small":
+        model = model.compress(**SMALL)
     with tempfile.TemporaryDirectory() as temporary:
         model.save(Path(temporary, "model"))
         size = sum(file.stat().st_size for file in Path(temporary).rglob("*") if file.is_file())
@@ -177,77 +178,3 @@ def microseconds(embed: Callable[[list[str]], Any], words: list[str]) -> float:
     start = time.process_time()
     embed(words[:TIMED])
     return (time.process_time() - start) / TIMED * 1e6
-
-
-def hidden_table(split: tasks.Split, rivals: dict[str, Rival], mean: npt.NDArray[np.float32]) -> Iterable[str]:
-    """Yield the cosines of hidden words, all and by thirds of ranks, with and without the mean direction."""
-    true = split.hidden.vectors
-    third = np.minimum(split.places * 3, 2).astype(int)
-    near = {}
-    for label, one in rivals.items():
-        composed = one.model.embed(split.hidden.words)
-        near[label] = cosines(composed, true), cosines(without(composed, mean), without(true, mean))
-    body = []
-    for label, both in near.items():
-        line = [label]
-        for kind, values in enumerate(both):
-            thirds = " / ".join(f"{values[third == at].mean():.3f}" for at in range(len(THIRDS)))
-            line += [cell(mean_of(values), 3), thirds, cell(mean_of(near["default"][kind] - values), 3)]
-        body.append(line)
-    head = ["cosine", " / ".join(THIRDS), "default above it"]
-    return table_lines(["model", *head, *("without the mean: " + one for one in head)], body)
-
-
-def mean_of(values: FloatMatrix) -> Score:
-    """Return the mean with its interval."""
-    return bootstrap(lambda drawn: {"mean": float(values[drawn].mean())}, len(values))["mean"]
-
-
-class Completed:
-    """A table, and a model for the words that it lacks."""
-
-    def __init__(self, table: WordVectors, model: Embedder) -> None:
-        self.table, self.model, self.dims = table, model, table.dims
-
-    def embed(self, words: Iterable[str]) -> FloatMatrix:
-        """Return float32 (n_words, dims)."""
-        words = list(words)
-        known = np.array([word in self.table.row_of for word in words])
-        return np.where(known[:, None], Targets(self.table).embed(words), self.model.embed(words))
-
-
-def pairs_table(asked: Questions, rivals: dict[str, Rival]) -> Iterable[str]:
-    """Yield Spearman's rho of the similarity sets, and the mean gap of the default to each."""
-    found = {
-        label: [
-            [similarity(model, pairs, name, keep_cosines=True, repeats=1) for name, pairs in asked.pairs.items()]
-            for model in (one.model, Completed(asked.split.kept, one.model))
-        ]
-        for label, one in rivals.items()
-    }
-    body = []
-    for label, both in found.items():
-        values = [[one.scores["spearman"].value for one in results] for results in both]
-        cells = [" / ".join(f"{value:.1f}" for value in pair) for pair in zip(*values, strict=True)]
-        gaps = [
-            tasks.mean_gap([tasks.Cosines.of(one) for one in ours], [tasks.Cosines.of(one) for one in theirs])
-            for ours, theirs in zip(found["default"], both, strict=True)
-        ]
-        body.append([label, *cells, *(f"{np.mean(value):.1f}" for value in values), *(cell(gap, 1) for gap in gaps)])
-    return table_lines(["model", *asked.pairs, "mean, composed", "mean, with the table", *GAPS], body)
-
-
-def typos_table(asked: Questions, rivals: dict[str, Rival], mean: npt.NDArray[np.float32]) -> Iterable[str]:
-    """Yield how near the vectors of misspellings are to the right words."""
-    kept = asked.split.kept
-    body = []
-    for label, one in rivals.items():
-        line = [label]
-        for both in asked.typos.values():
-            rows = np.array([kept.row_of[right] for _, right in both])
-            composed = one.model.embed([wrong for wrong, _ in both])
-            near = cosines(without(composed, mean), without(kept.vectors[rows], mean))
-            first = true_ranks(composed, kept.vectors, rows) < 2  # ties share the middle
-            line.append(f"{cell(mean_of(near), 3)}; {100 * first.mean():.1f} %")
-        body.append(line)
-    return table_lines(["model", *(f"{kind} ({len(both):,})" for kind, both in asked.typos.items())], body)

@@ -92,4 +92,5 @@ def test_tables_have_a_row_for_each_model(tmp_path, monkeypatch):
     rows = [line.split(" | ") for line in lines if line.startswith("| LOVE")]
     assert [row[0] for row in rows] == ["| LOVE"] * 4
     assert rows[0][1].startswith("1.000") and rows[2][1].startswith("1.000") and "100.0 %" in rows[2][1]
+    assert rows[1][-1].startswith("1.000")  # the training words of the pairs
     assert sum(line.startswith("| default") for line in lines) == 4
