@@ -99,7 +99,7 @@ def test_an_explanation_of_a_model_is_what_its_methods_say(model):
     assert explanation.neighbors == model.neighbors(word, 7)
     assert [(one["word"], one["cosine"]) for one in explanation.to_dict()["neighbors"]] == explanation.neighbors
     assert str(pickle.loads(pickle.dumps(explanation))) == str(explanation)
-    assert repr(explanation).startswith("<Explanation 'unfriendliest': best un/friendlies/t ")
+    assert repr(explanation).startswith("<Explanation 'unfriendliest': best un/friendli/est ")
 
 
 def test_the_confidence_of_a_model_that_has_one(confident, small_vectors):

@@ -23,13 +23,13 @@ class Explanation:
     >>> import pbos
     >>> explanation = pbos.load().explain("unfriendliest", n=2)
     >>> print(explanation)
-    unfriendliest   coverage 1.00   entropy 1.24   confidence 0.87
+    unfriendliest   coverage 1.00   entropy 0.71   confidence 0.77
       segmentations
-        un/friendlies/t  0.683  ████████████████▍
-        un/friendli/est  0.225  █████▍
+        un/friendli/est  0.943  ██████████████████████▋
+        unfriend/li/est  0.040  █
       subword weights
-        <unfriend        0.090  ██▏
-        <un              0.045  █▏
+        <un              0.120  ██▉
+        <u               0.061  █▌
     >>> explanation.neighbors[0][0]
     'unfriendly'
 
