@@ -56,7 +56,7 @@ def checked_setting(declared: Field[Any], value: Any) -> Any:
         try:
             return float(value)
         except OverflowError:
-            raise InputError(f"{name} must be a finite number, got one of over 300 digits") from None
+            raise InputError(f"{name} must be a finite number, got one with over 300 digits") from None
     return value
 
 
@@ -65,22 +65,22 @@ class Spelling:
     """How a word becomes subwords and weights; stored in the model file."""
 
     normalization: Normalization = setting(
-        "NFC", "Form of all words; auto is lower for a table with (almost) no capitals, else NFC.", Normalization
+        "NFC", "How to normalize words; auto lowercases if the table has (almost) no capitals, else NFC.", Normalization
     )
-    boundaries: bool = setting(False, "Write words with the marks < and > around them.")
+    boundaries: bool = setting(False, "Put the marks < and > around words.")
     min_len: int = setting(1, "Shortest subword that has a vector, in characters.")
     max_len: int | None = setting(None, "Longest subword; no limit by default.")
     weighting: Weighting = setting(
-        "posterior", "Weight of a subword: a(s|w), the same for every occurrence, or 1 + a(s|w).", Weighting
+        "posterior", "How to weight subwords: by a(s|w), equally, or by 1 + a(s|w).", Weighting
     )
-    unseen_char_prob: float = setting(0.01, "Probability of a character never seen.")
-    inner_boundaries: bool = setting(False, "Write marks around punctuation inside words too: <well>-<known>.")
+    unseen_char_prob: float = setting(0.01, "Probability of an unseen character.")
+    inner_boundaries: bool = setting(False, "Put marks around punctuation inside words too: <well>-<known>.")
     start_weight: float = setting(1.0, "Factor for the weight of subwords at the start of a word.")
     end_weight: float = setting(1.0, "Factor for the weight of subwords at the end of a word.")
     fallback: Fallback = setting(
         "none",
-        "Read other words as training words from which they differ in case, or in case and accents; auto is accents "
-        "for a table with (almost) none, else case.",
+        "Read an unknown word as a training word that differs only in case, or in case and accents; auto also ignores "
+        "accents if the table has (almost) none.",
         Fallback,
     )
 
@@ -106,24 +106,24 @@ class Spelling:
 class Preset(Spelling):
     """All settings of a model: its spelling, and how it is trained."""
 
-    types: bool = setting(False, "Count every word once, instead of by its count, for the subword probabilities.")
+    types: bool = setting(False, "Count every word once for the subword probabilities, whatever its count.")
     round_probs: bool = setting(False, "Round subword probabilities to 255 levels, one byte each.")
-    min_prob_words: int = setting(1, "Words that must contain a subword for it to have a probability.")
-    em_rounds: int = setting(0, "EM rounds to fit the subword probabilities to the words.", least=0)
-    min_vector_words: int = setting(1, "Training words that must contain a subword for it to have a vector.")
-    merge: bool = setting(False, "Share one vector among subwords contained in exactly the same training words.")
+    min_prob_words: int = setting(1, "A subword has to be in N words to get a probability.")
+    em_rounds: int = setting(0, "Rounds of EM that fit the subword probabilities to the words.", least=0)
+    min_vector_words: int = setting(1, "A subword has to be in N training words to get a vector.")
+    merge: bool = setting(False, "Subwords that are in exactly the same training words share one vector.")
     max_vectors: int | None = setting(None, "Keep only the N most important vectors, and train them again.")
     solver: Solver = setting("sgd", "Ridge regression, or the paper's stochastic gradient descent.", Solver)
-    lam: float | Literal["auto"] = setting("auto", "Ridge penalty; auto chooses it on held-out words.")
+    lam: float | Literal["auto"] = setting("auto", "Ridge penalty; auto picks the best on held-out words.")
     reliability: float | Literal["auto", "even"] = setting(
         "even",
-        "Ridge: the share of words, most frequent first, at which a word counts half as much; auto chooses it on "
-        "held-out words, even counts all words the same.",
+        "Ridge: rarer words count less; a word at this share of the words, most frequent first, counts half; auto "
+        "picks it on held-out words, even counts all words the same.",
     )
     own_share: float | Literal["fitted"] = setting(
         "fitted",
-        "Ridge: how much of its own vector a training word keeps, 0 to 1; the rest comes from the subwords that it "
-        "shares with others. fitted is what the solver gives.",
+        "Ridge: how much of its own vector a training word keeps, 0 to 1; the rest comes from the subwords it shares "
+        "with others. fitted leaves it to the solver.",
     )
     confidence: bool = setting(False, "Ridge: learn from held-out words how far to trust a vector.")
     spelling_neighbors: int = setting(

@@ -110,7 +110,7 @@ def test_exact_vectors():
 
 def test_a_table_needs_the_name_of_one(model, tmp_path):
     parquet.write_table(pa.table({"word": ["low"]}), tmp_path / "in.parquet")
-    with pytest.raises(InputError, match=r"out\.txt is not the name of a table"):
+    with pytest.raises(InputError, match=r"out\.txt is not a name for a table"):
         embed_table(model, tmp_path / "in.parquet", tmp_path / "out.txt")
     assert [path.name for path in tmp_path.iterdir()] == ["in.parquet"]
 
@@ -410,7 +410,7 @@ def test_bad_tables_get_one_sentence_and_leave_nothing(folder, model, source, op
             "-i in.parquet --column word -o out.parquet --missing error",
             'in.parquet, column "word", row 2 is missing (null)',
         ),
-        ("-i in.parquet --column word -o out.npy --missing error", "in.parquet, row 2: there is no word"),
+        ("-i in.parquet --column word -o out.npy --missing error", "in.parquet, row 2: no word here"),
         ("-i in.parquet --column word -o no/out.parquet", "no such file or directory"),
         ("high -o out.parquet --json", "--json writes JSON lines; name the output .jsonl"),
         ("high -o out.txt --column word", "--column is for tables"),

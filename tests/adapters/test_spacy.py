@@ -359,7 +359,7 @@ def test_the_example_trains_and_its_pipelines_carry_their_vectors(example, input
     np.testing.assert_array_equal(nlp("TEAPOTS")[0].vector, expected)
     (before,) = [token.tag_ for token in nlp("teapot")]
     assert [token.tag_ for token in pickle.loads(pickle.dumps(nlp))("teapot")] == [before]
-    with pytest.warns(PbosWarning, match="tagger of this pipeline learned from other vectors"):
+    with pytest.warns(PbosWarning, match="tagger in this pipeline learned from other vectors"):
         add_vectors(nlp, ENGLISH)
 
 

@@ -33,10 +33,10 @@ from pbos.cli.app import COMMANDS, MEASURES
         ("embed x -o out", "out: the suffix chooses the format, and there is none; use .vec, "),
         ("embed x -o out.npy.gz", "out.npy.gz: npy cannot be written compressed; leave out .gz"),
         ("embed x --confidence -o out.vec", "--confidence needs a table or .jsonl as output file"),
-        ("embed --missing skip -o x.parquet x", "--missing skip is for other formats than tables"),
+        ("embed --missing skip -o x.parquet x", "--missing skip is for formats other than tables"),
         ("similarity one", "similarity takes two words, or pairs from a file or stdin; got 1 word"),
         ("train nowhere.vec -o m", "no such file or directory: nowhere.vec"),
-        ("train v.vec -o counts.csv", "is a file; a pbos model is a folder"),
+        ("train v.vec -o counts.csv", "is a file, but a pbos model is a folder"),
         ("train v.vec -o no/where", "does not exist"),
         ("compress -m nowhere -o x", "no model folder at nowhere"),
         ("complete v.vec words.txt -o x.what", "x.what: unknown suffix .what"),
@@ -239,7 +239,7 @@ def test_a_full_device(tmp_path, command):
 def test_an_output_without_a_name(run, arguments, tmp_path):
     (tmp_path / "words").write_text("high 1 2\n")
     code, _, err = run(*arguments)
-    assert (code, err) == (2, "pbos: '' is not the name of a file or folder; give another one\n")
+    assert (code, err) == (2, "pbos: '' is not a valid name for a file or folder; choose another\n")
     assert [path.name for path in tmp_path.iterdir()] == ["words"]
 
 

@@ -287,7 +287,7 @@ def test_embed_exact(run, model):
 def test_a_failed_embed_leaves_no_file(run, model, tmp_path, output):
     code, _, err = run("embed", "-m", "m", "-o", output, "--missing", "error", stdin="high\n\nlow\n")
     assert code == 2
-    assert err == "pbos: stdin, line 2: there is no word; leave out --missing error to skip it\n"
+    assert err == "pbos: stdin, line 2: no word here; leave out --missing error to skip it\n"
     assert not list(tmp_path.glob("*out*"))
 
 
@@ -315,7 +315,7 @@ def test_blank_lines_do_not_stop_a_run(run, model, tmp_path):
 
 def test_bytes_that_are_not_utf8_do_not_stop_a_run(run, model, tmp_path):
     (tmp_path / "words.txt").write_bytes(b"high\nlow\xff\n\xe9\n")
-    with pytest.warns(pbos.errors.PbosWarning, match=r"words.txt, line 2: 2 lines are not UTF-8; U\+FFFD replaces"):
+    with pytest.warns(pbos.errors.PbosWarning, match=r"words.txt, line 2: 2 lines are not UTF-8; bad bytes"):
         code, out, _ = run("embed", "-m", "m", "-i", "words.txt")
     assert (code, [line.split()[0] for line in out.splitlines()]) == (0, ["high", "low\ufffd", "\ufffd"])
 

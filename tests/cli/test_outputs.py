@@ -182,7 +182,7 @@ def test_a_bad_row_of_csv_is_an_error(run, model, tmp_path):
         (tmp_path / "words.csv").write_text(f"word,n\n{rows}higher,4\n")
         for output in ("out.vec", "out.npy", "out.parquet", "folder/"):
             code, out, err = run("embed", "-m", "m", "-i", "words.csv", "-o", output)
-            message = f"words.csv, line 4: expected 2 columns, found {found}; correct this row"
+            message = f"words.csv, line 4: expected 2 columns, found {found}; fix this row"
             assert (code, out) == (2, "") and err.startswith("pbos: ") and err.endswith(f"{message}\n")
             assert not (tmp_path / output).is_file()
 
@@ -206,9 +206,9 @@ def test_columns_of_csv_need_names(run, model, tmp_path):
     ("first", "message"),
     [
         ("word;n", 'words.csv has 0 columns of strings named "word"; choose one of its columns: word;n (string)'),
-        ('"word"s,n', "words.csv, line 1: ',' expected after '\"'; close quotes, and write inner ones twice"),
+        ('"word"s,n', "words.csv, line 1: ',' expected after '\"'; close quotes, and double the ones inside"),
         ('word\n"high', "words.csv, line 2: unexpected end of data; close quotes"),
-        ("", "words.csv is empty; expected a line with the names of columns"),
+        ("", "words.csv is empty; expected a header line with the names of the columns"),
     ],
 )
 def test_what_is_not_csv_is_an_error(run, model, tmp_path, first, message):
@@ -246,7 +246,7 @@ def test_all_commands_take_the_column_of_a_table(run, model, tmp_path, kind):
         assert expected[0] == 0 and (expected[1] or "complete" in command)
         assert run(*command, f"words.{kind}", "--column", "form") == expected
         code, _, err = run(*command, "words.txt", "--column", "form")
-        assert (code, err.startswith("pbos: --column is for tables; give it with a file .parquet")) == (2, True)
+        assert (code, err.startswith("pbos: --column is for tables; use it with a .parquet")) == (2, True)
         assert run(*command, f"words.{kind}", "--column", "nothing")[0] == 2
     assert run("complete", "v.glove", f"words.{kind}", "--text", "--column", "form", "-o", "new.vec")[0] == 2
 
@@ -303,18 +303,18 @@ def test_odd_cells_of_csv(run, model, tmp_path):
     assert run("embed", "-m", "m", "-i", "words.csv", "-o", "out.parquet") == (0, "", "")
     assert parquet.read_table("out.parquet").num_rows == 0
     path.write_bytes(b"word,n\nlow,1\nna\xefve,2\n")
-    with pytest.warns(PbosWarning, match=r"words.csv, line 3: 1 line is not UTF-8; U\+FFFD replaces the bad bytes"):
+    with pytest.warns(PbosWarning, match=r"words.csv, line 3: 1 line is not UTF-8; bad bytes became U\+FFFD"):
         assert run("embed", "-m", "m", "-i", "words.csv", "-o", "out.npz")[0] == 0
     assert read_npz("out.npz")[0] == ["low", "na\ufffdve"]
     path.write_text('word,n\nlow,1\n"high,2\nslow,3\n')
     code, _, err = run("embed", "-m", "m", "-i", "words.csv")
     assert (code, err) == (
         2,
-        "pbos: words.csv, line 3: unexpected end of data; close quotes, and write inner ones twice\n",
+        "pbos: words.csv, line 3: unexpected end of data; close quotes, and double the ones inside\n",
     )
     path.write_text("")
     code, _, err = run("embed", "-m", "m", "-i", "words.csv")
-    assert (code, err) == (2, "pbos: words.csv is empty; expected a line with the names of columns\n")
+    assert (code, err) == (2, "pbos: words.csv is empty; expected a header line with the names of the columns\n")
 
 
 def test_words_that_a_format_cannot_hold_are_left_out(run, model, tmp_path):

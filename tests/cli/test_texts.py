@@ -91,9 +91,9 @@ def test_train_with_a_text(run, files, contextual):
     [
         ("complete v.npz -o x.npz", "there are no words to add; give a file of words, --text, or both"),
         ("complete v.npz - --text - -o x.npz", "words and --text cannot both be read from stdin"),
-        ("complete v.npz words.txt --text no.txt -o x.npz", "no.txt: there is no such file"),
+        ("complete v.npz words.txt --text no.txt -o x.npz", "no.txt: no such file"),
         ("complete v.npz words.txt --text empty.txt -o x.npz", "there are no words in the text"),
-        ("complete v.npz words.txt --text alone.txt -m m -o x.npz", "the text has no contexts: its words stand alone"),
+        ("complete v.npz words.txt --text alone.txt -m m -o x.npz", "the text has no contexts: every word is alone"),
         ("complete v.npz words.txt --text other.txt -o x.npz", "only 0 words of the table occur 5 times in the text"),
         ("complete v.npz words.txt --text text.txt -m plain -o x.npz", "this model cannot use contexts"),
         (
@@ -105,7 +105,7 @@ def test_train_with_a_text(run, files, contextual):
         ("complete v.npz empty.txt --text text.txt -m m -o x.npz", "empty.txt: no words found"),
         ("complete v.npz words.txt --text text.txt -m m -o x.what", "x.what: unknown suffix .what"),
         ("complete v.npz words.txt --text text.txt --column a -m m -o x.npz", "column"),
-        ("train v.npz --text no.txt -o x", "no.txt: there is no such file"),
+        ("train v.npz --text no.txt -o x", "no.txt: no such file"),
         ("train v.npz --text text.txt --preset bos -o x", "text needs a model that has a confidence"),
         ("train v.npz --text text.txt --limit 900 -o x", "a text needs a table of at least 1,000 words, got 900"),
         ("train v.npz --text other.txt -o x", "only 0 words of the table occur 5 times in the text"),

@@ -246,12 +246,12 @@ def test_a_merge_that_was_interrupted_before_its_parts_were_removed(tmp_path, sh
 
 def test_runs_of_another_text_or_other_settings_are_refused(tmp_path, shards):
     parts = count_some(["one two"], tmp_path)
-    with pytest.raises(InputError, match="has counts of another text"):
+    with pytest.raises(InputError, match="has counts of a different text"):
         count(shards, tmp_path)
     with pytest.raises(InputError, match="has parts of another job"):
         count(shards, tmp_path, Counting(window=9))
     (parts / "job.json").unlink()
-    with pytest.raises(InputError, match="has other content than the parts of a job"):
+    with pytest.raises(InputError, match="contains files other than the parts of a job"):
         count(shards, tmp_path)
 
 
@@ -260,7 +260,7 @@ def test_a_text_that_changes_while_it_is_counted(tmp_path):
     [shard] = sources.source_of(tmp_path / "text.txt").shards(tmp_path, Threads(1))
     job = counting.Job(0, shard, counting.digest_of_shard(shard))
     (tmp_path / "text.txt").write_text("one two threw")
-    with pytest.raises(InputError, match=r"text.txt was changed while it was counted"):
+    with pytest.raises(InputError, match=r"text.txt changed while it was being counted"):
         counting.count_shard(job, tmp_path, PLAIN)
 
 
@@ -285,7 +285,7 @@ def test_text_may_have_been_appended(tmp_path, shards):
 def test_a_shorter_text_is_not_the_same(tmp_path, shards):
     count_some(shards, tmp_path)
     shards.write_text("")
-    with pytest.raises(InputError, match="has counts of another text"):
+    with pytest.raises(InputError, match="has counts of a different text"):
         count(shards, tmp_path)
 
 
@@ -307,5 +307,5 @@ def test_a_short_text_that_is_not_kept_stays_in_memory(tmp_path):
 def test_one_process_at_a_time(tmp_path):
     tmp_path = tmp_path.resolve()
     (tmp_path / "target.parts").mkdir()
-    with lock(tmp_path / "target.parts"), pytest.raises(InputError, match="another process works in"):
+    with lock(tmp_path / "target.parts"), pytest.raises(InputError, match="another process is working in"):
         count(["one two"], tmp_path)

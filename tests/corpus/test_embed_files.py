@@ -188,7 +188,9 @@ def test_another_job_is_refused(inputs, model, other):
     before = content("out")
     changed = {"model": model, "sources": "in/a.parquet"}
     changed |= {"model": {"model": None}, "inputs": {"sources": "in/b.arrow"}, "options": {"missing": "zeros"}}[other]
-    with pytest.raises(InputError, match=f"out has vectors of another job \\(not the same {other}\\); choose another"):
+    with pytest.raises(
+        InputError, match=f"out has vectors from another job \\(with different {other}\\); choose another"
+    ):
         embed_files(target="out", **changed)
     assert content("out") == before
 
@@ -208,7 +210,7 @@ def test_parts_of_files_in_another_order_or_changed_are_not_mixed(inputs, model,
         text = Path("in/c.txt").read_bytes()
         Path("in/c.txt").write_bytes(text[::-1])
         os.utime("in/c.txt", (1, 1))
-    with pytest.raises(InputError, match=r"out has vectors of another job \(not the same inputs\); choose another"):
+    with pytest.raises(InputError, match=r"out has vectors from another job \(with different inputs\); choose another"):
         embed_files(model, sources, "out")
     assert content("out") == before
 
@@ -329,7 +331,7 @@ def test_the_scheduler_is_killed(inputs, start, model, tmp_path, monkeypatch, ru
     assert not Path("out/_SUCCESS").exists()
 
     code, _, err = run(*command, start()[0])
-    assert (code, err.splitlines()[0]) == (0, f"pbos: {len(made)} of {len(parts('plain'))} parts were there already")
+    assert (code, err.splitlines()[0]) == (0, f"pbos: {len(made)} of {len(parts('plain'))} parts were already there")
     assert content("out") == content("plain")
     assert {name: (Path("out") / name).stat().st_mtime_ns for name in made} == made
 
@@ -341,7 +343,7 @@ def test_the_scheduler_is_killed(inputs, start, model, tmp_path, monkeypatch, ru
 @pytest.mark.parametrize(
     ("source", "options", "kind", "sentence"),
     [
-        ("in/none*", {}, InputError, "in/none*: there is no such file"),
+        ("in/none*", {}, InputError, "in/none*: no such file"),
         ("in/numbers.parquet", {}, InputError, "numbers.parquet has 0 columns of strings"),
         ("in/a.parquet", {"vector_column": "id"}, InputError, 'the table already has a column "id"'),
         ("in/broken.parquet", {}, FormatError, "broken.parquet is damaged"),
@@ -349,7 +351,7 @@ def test_the_scheduler_is_killed(inputs, start, model, tmp_path, monkeypatch, ru
         ("in/a.parquet", {"model": "nowhere"}, ModelError, "no model folder at"),
         ("in/a.parquet", {"target": "no/out"}, InputError, "no/out cannot be written: its folder does not exist"),
         ("in/a.parquet", {"target": "in/c.txt"}, InputError, "in/c.txt is a file; choose a folder"),
-        ("in/a.parquet", {"target": "in"}, InputError, "in has other content; choose another folder"),
+        ("in/a.parquet", {"target": "in"}, InputError, "in contains other files; choose another folder"),
         ("in/a.parquet", {"missing": "nonsense"}, InputError, "missing"),
     ],
 )

@@ -192,7 +192,7 @@ def test_a_second_run_goes_on_after_the_scheduler_was_lost(texts, client, expect
     process.wait()
     done = {path.name for path in (out / "pairs.parts").glob("[!.]*")}
     assert done
-    with pytest.raises(InputError, match=r"pairs.parts is left from an interrupted call"):
+    with pytest.raises(InputError, match=r"pairs.parts is from an interrupted run"):
         call(scheduler=client)
     counted = []
     monkeypatch.setattr(counting, "earlier_runs", noting(counting.earlier_runs, counted))
@@ -212,7 +212,7 @@ def noting(function, runs):
 
 
 def test_a_cluster_needs_a_place_that_workers_share(client, texts):
-    with pytest.raises(InputError, match="scheduler needs a place to keep what is counted; pass output=FILE"):
+    with pytest.raises(InputError, match="scheduler needs a place to keep the counts; pass output=FILE"):
         pbos.count(texts / "a.txt", scheduler=client)
-    with pytest.raises(InputError, match="scheduler needs a place to keep what is counted; pass cooccurrences=FOLDER"):
+    with pytest.raises(InputError, match="scheduler needs a place to keep the counts; pass cooccurrences=FOLDER"):
         pbos.learn(texts / "a.txt", scheduler=client)

@@ -114,10 +114,10 @@ def test_all_kinds_of_text_are_counted_alike(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (5, "text has to be files, sentences or lists of tokens, got int"),
-        (b"abc", "text has to be files, sentences or lists of tokens, got bytes"),
-        ({"a": 1}, "text has to be files, sentences or lists of tokens, got dict"),
-        (np.zeros((2, 2)), "text has to be files, sentences or lists of tokens, got ndarray"),
+        (5, "text must be files, sentences or lists of tokens, got int"),
+        (b"abc", "text must be files, sentences or lists of tokens, got bytes"),
+        ({"a": 1}, "text must be files, sentences or lists of tokens, got dict"),
+        (np.zeros((2, 2)), "text must be files, sentences or lists of tokens, got ndarray"),
         ([], "there is no text"),
         ([None], "there is no text"),
         (["one", 5], "item 1 is int, not a str"),
@@ -125,7 +125,7 @@ def test_all_kinds_of_text_are_counted_alike(tmp_path, monkeypatch):
         ([["one"], "two"], "item 1 is str, not a list of tokens"),
         ([["one", 2]], "item 1 is int, not a str"),
         ([__file__], "is a file, not a sentence; pass files as a list of Path"),
-        ("missing-*.txt", "missing-\\*.txt: there is no such file"),
+        ("missing-*.txt", "missing-\\*.txt: no such file"),
     ],
 )
 def test_bad_sources(tmp_path, text, message):
@@ -233,7 +233,10 @@ def test_a_replacement_character_of_the_text_is_utf_8(tmp_path):
         ("some text\n".encode("utf-16"), "file is not UTF-8 text, but UTF-16 or binary"),
         ("some text\n".encode("utf-16-be"), "file is not UTF-8 text, but UTF-16 or binary"),
         (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "file is not UTF-8 text, but UTF-16 or binary"),
-        (b"word " + b"0.1 " * 10 + b"\n", "file: these are word vectors, not text; pbos train makes a model of them"),
+        (
+            b"word " + b"0.1 " * 10 + b"\n",
+            "file: these are word vectors, not text; train a model on them with pbos train",
+        ),
         (b"2 12\nword " + b"0.1 " * 12 + b"\nother " + b"1 " * 12, "file: these are word vectors, not text"),
     ],
 )

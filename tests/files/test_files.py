@@ -85,19 +85,19 @@ def test_urls_of_local_files_are_paths(write):
     assert read_lines(path.as_uri()) == [(1, "a")]
     assert not any(map(is_remote, ("C:/x", "c:\\x", "x", "a:b", "file:x", "/s3://x", path.as_uri())))
     assert all(map(is_remote, ("s3://b/x", Path("s3://b/x"), "simplecache::gs://b/x", "https://x", "HTTPS://x")))
-    with pytest.raises(InputError, match="s3://bucket/x: this has to be a path on this machine, not a URL"):
+    with pytest.raises(InputError, match="s3://bucket/x: must be a path on this machine, not a URL"):
         absolute(Path("s3://bucket/x"))
 
 
 def test_urls_need_an_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "fsspec.core", None)
-    with pytest.raises(MissingExtraError, match=r'a path that is a URL needs .* pip install "pbos\[remote\]"'):
+    with pytest.raises(MissingExtraError, match=r'reading from or writing to a URL .*pip install "pbos\[remote\]"'):
         pbos.load("s3://bucket/model")
 
 
 @pytest.mark.parametrize("path", ["", "a\0b"])
 def test_names_that_are_none(path):
-    with pytest.raises(InputError, match="is not the name of a file or folder"), write_whole(path):
+    with pytest.raises(InputError, match="is not a valid name for a file or folder"), write_whole(path):
         pass
 
 

@@ -122,11 +122,11 @@ def test_the_card(hub, model, confident):
     ("url", "error", "message"),
     [
         ("hf://owner/nothing", ModelError, "hf://owner/nothing: no such repository, or it is private; check the name,"),
-        ("hf://owner/gated", ModelError, r"hf://owner/gated is gated; ask for access at http://\S+/owner/gated, then"),
-        ("hf://name", InputError, "hf://name is not a place on the Hugging Face Hub; write hf://owner/name or"),
+        ("hf://owner/gated", ModelError, r"hf://owner/gated is gated; request access at http://\S+/owner/gated, then"),
+        ("hf://name", InputError, "hf://name is not a repository on the Hugging Face Hub; use hf://owner/name or"),
         ("hf://ow..ner/name", InputError, "hf://ow..ner/name: Cannot have"),
         *(
-            (f"hf://{name}", InputError, "hf://.* is not a place on the Hugging Face Hub; write hf://owner/name or")
+            (f"hf://{name}", InputError, "hf://.* is not a repository on the Hugging Face Hub; use hf://owner/name or")
             for name in (
                 *(
                     "owner/name/..",
@@ -144,7 +144,7 @@ def test_the_card(hub, model, confident):
                 ),
             )
         ),
-        ("hf://", InputError, "hf: is not a place on the Hugging Face Hub; write hf://owner/name or"),
+        ("hf://", InputError, "hf: is not a repository on the Hugging Face Hub; use hf://owner/name or"),
     ],
 )
 def test_what_cannot_be_loaded(hub, run, url, error, message):
@@ -165,7 +165,7 @@ def test_names_from_a_hostile_server(hub, run, model, monkeypatch, sha):
     try:
         pbos.load("hf://owner/name")
     except ModelError as error:
-        assert str(error).startswith("hf://owner/name: the answer of the Hub cannot be used (")
+        assert str(error).startswith("hf://owner/name: unexpected response from the Hugging Face Hub (")
 
 
 def test_no_network(hub, model, monkeypatch):
@@ -191,7 +191,7 @@ def test_offline_and_not_in_the_cache(hub, model, monkeypatch):
 def test_what_cannot_be_pushed(hub, model):
     with pytest.raises(ModelError, match=r"^hf://other/name: no permission; log in with: hf auth login, with a token"):
         model.push_to_hub("other/name")
-    with pytest.raises(InputError, match=r"^hf://name is not a place on the Hugging Face Hub"):
+    with pytest.raises(InputError, match=r"^hf://name is not a repository on the Hugging Face Hub"):
         model.push_to_hub("name")
     assert not hub.branches
 

@@ -65,7 +65,7 @@ def test_info_that_json_cannot_have_is_not_saved(model, folder, value):
     before = {file.name: file.read_bytes() for file in folder.iterdir()}
     other = pbos.load(folder)
     other.info = {"made": value}
-    with pytest.raises(ModelError, match=r"cannot save to .*: info has to be plain data, as in JSON \("):
+    with pytest.raises(ModelError, match=r"cannot save to .*: info must be plain data, as in JSON \("):
         other.save(folder)
     assert {file.name: file.read_bytes() for file in folder.iterdir()} == before
     assert [path.name for path in folder.parent.iterdir()] == [folder.name]
@@ -165,7 +165,7 @@ DAMAGE = {
     "other format": (lambda f: change_config(f, format="other"), 'does not say "format": "pbos"'),
     "newer version": (
         lambda f: change_config(f, format_version=99),
-        "has model format 99, this pbos reads up to 1; upgrade with pip install --upgrade pbos",
+        "has model format 99, but this version of pbos reads up to 1; upgrade with pip install --upgrade pbos",
     ),
     "no version": (lambda f: change_config(f, format_version="x"), "no valid format_version"),
     "version 0": (lambda f: change_config(f, format_version=0), "no valid format_version"),
@@ -507,7 +507,7 @@ def test_saving_replaces_a_model_but_nothing_else(model, tmp_path):
     (tmp_path / "noted" / "thesis.txt").write_text("x")
     noted = "contains thesis.txt, which is not part of a pbos model"
     for place, message in (
-        ("other", "other content"),
+        ("other", "something other than a pbos model"),
         ("noted", noted),
         ("file", "is a file"),
         ("no/where", "does not exist"),

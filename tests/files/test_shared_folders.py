@@ -195,7 +195,7 @@ def test_what_another_user_owns_is_left_alone(tmp_path, monkeypatch, how):
 def test_a_folder_of_parts_that_has_only_hidden_files_is_not_removed(tmp_path):
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / ".bashrc").write_text("mine")
-    refused = pytest.raises(InputError, match="home has other content than the parts of a job")
+    refused = pytest.raises(InputError, match="home contains files other than the parts of a job")
     with refused, workspace(tmp_path / "home", dict):
         pass
     assert names_in(tmp_path / "home") == {".bashrc"}

@@ -275,7 +275,7 @@ def test_results_that_are_lost_with_their_workers_are_made_again(client, workers
 
 
 def test_a_part_that_kills_its_workers(workers, capfd):
-    with pytest.raises(ClusterError, match="workers were lost again and again during dangerous; they may need more"):
+    with pytest.raises(ClusterError, match="workers were lost repeatedly during dangerous; they may need more"):
         workers.map("dangerous", killed_always, [1])
     assert capfd.readouterr().err == ""
 
@@ -317,7 +317,7 @@ def test_every_error_can_be_sent():
 def test_other_errors(workers):
     with pytest.raises(ZeroDivisionError):
         workers.map("divide", lambda number: 1 / number, [1, 0])
-    with pytest.raises(ClusterError, match="a worker finds no /no/such/file; workers need the same files"):
+    with pytest.raises(ClusterError, match="a worker cannot find /no/such/file; workers need the same files"):
         workers.map("files", no_such_file, [1])
     strange = RuntimeError("This frequently\noccurs if the Scheduler and Client have different environments.")
     assert "the scheduler cannot read the parts of strange; install pbos" in str(failure("strange", strange))

@@ -254,7 +254,7 @@ def test_parts_of_another_job_are_not_used(vectors, no_room, monkeypatch, tmp_pa
     with pytest.raises(InputError, match="parts of another job"):
         pbos.train(few, counts, **options)
     (tmp_path / "model.parts" / "job.json").write_bytes(job)
-    with lock(tmp_path / "model.parts"), pytest.raises(InputError, match="another process works in"):
+    with lock(tmp_path / "model.parts"), pytest.raises(InputError, match="another process is working in"):
         pbos.train(few, counts, **options)
     pbos.train(few, counts, **options)
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
@@ -268,7 +268,7 @@ def test_the_folder_of_parts(vectors, no_room, tmp_path):
     (full / "thesis.txt").touch()
     empty.mkdir()
     for parts, message in (
-        (full, "other content than the parts of a job"),
+        (full, "files other than the parts of a job"),
         (empty, "it is removed at the end"),
         (output, "it is removed at the end"),
         (output / "parts", "does not exist"),

@@ -251,7 +251,7 @@ def test_shares_are_numbers_from_0_to_1(use):
 
 @pytest.mark.parametrize("memory", [True, -1, 0, "", "4X", float("nan"), float("inf"), 10**400, "1" * 308 + "T"])
 def test_an_amount_of_memory_is_finite(memory, tmp_path):
-    with pytest.raises(InputError, match=r"^memory must be at least 512M, as a number of bytes or such as '4G', got "):
+    with pytest.raises(InputError, match=r"^memory must be at least 512M, as a number of bytes or a size such as '4G'"):
         pbos.train(TABLE, memory=memory, output=tmp_path / "model")
 
 

@@ -80,7 +80,7 @@ def test_sentences_in_which_a_word_occurs(visit, with_contexts, contextual, sent
     box.fill("\n".join([*some, "", "nothing of it"]))
     page.get_by_role("region", name=card).wait_for()
     settle(page)
-    sync_api.expect(note).to_have_text("Used: 3 of 4. The others do not have the word.")
+    sync_api.expect(note).to_have_text("Used: 3 of 4. The others do not contain the word.")
     explained = contextual.explain(word, contexts=some)
     assert page.locator("#confidence").inner_text() == f"{explained.confidence:.2f}" != without
     assert labels(page, "Nearest words") == [near for near, _ in explained.neighbors]
@@ -104,7 +104,7 @@ def test_sentences_in_which_a_word_occurs(visit, with_contexts, contextual, sent
     settle(page)
     assert page.locator("#confidence").inner_text() == without and page.locator("#message").is_hidden()
     box.fill(f"the {known} is known")
-    sync_api.expect(note).to_have_text("Used: 0 of 1. The others do not have the word.")
+    sync_api.expect(note).to_have_text("Used: 0 of 1. The others do not contain the word.")
     word_box(page).fill(known)
     page.get_by_text("It is a training word, so contexts change nothing.").wait_for()
     assert page.locator("#telling").is_hidden()
@@ -117,8 +117,8 @@ def test_more_sentences_than_the_server_takes(visit, with_contexts, small_vector
     page.get_by_label("Sentences with the word").fill(f"{word * 10} {word}\n" * 300)
     page.get_by_text("There are no words around it").or_(page.locator("#sources")).first.wait_for()
     line = 11 * len(word) + 1
-    note = f"Used: {20_000 // line} of 300. The others do not have the word, or are too many."
-    too_long = " They are too long for the link to this page."
+    note = f"Used: {20_000 // line} of 300. The others do not contain the word, or exceed the limit."
+    too_long = " They are too long to fit in the link."
     sync_api.expect(page.locator("#contexts-note")).to_have_text(note + too_long)
     assert "contexts=" not in page.url
 
@@ -230,9 +230,7 @@ def test_a_list_gets_a_table_to_download(visit, url, model, tmp_path):
     page = visit(f"{url}/?word=king")
     drawing(page, "king")
     page.get_by_role("textbox", name="Words, one per line").fill("\n".join(words) + "\n" + "x" * 201)
-    sync_api.expect(page.locator("#rows-note")).to_have_text(
-        f"{len(words)} words; left out, as too long or too many: 1"
-    )
+    sync_api.expect(page.locator("#rows-note")).to_have_text(f"{len(words)} words; left out (too long or too many): 1")
     first = page.locator("#rows tbody tr").first.locator("th, td").all_inner_texts()
     near = [other for other, _ in model.neighbors("unkindliest", 5)]
     cut = "/".join(model.segment("unkindliest")[0].pieces)

@@ -172,7 +172,7 @@ def test_a_host_that_is_not_local_is_one_sentence(run):
 def test_a_host_to_allow_is_a_name(run, monkeypatch, name):
     monkeypatch.setattr("pbos.server.run.run", lambda app, listener: None)
     code, out, err = run("serve", "--allow-host", name, "--port", 0)
-    assert (code, out, err.count("\n")) == (2, "", 1) and f"--allow-host {name}: give the name alone" in err
+    assert (code, out, err.count("\n")) == (2, "", 1) and f"--allow-host {name}: give only the name" in err
 
 
 def test_a_request_with_two_ends_is_refused(client):

@@ -63,8 +63,8 @@ def test_masked_counts_are_not_taken_for_numbers():
         (["a", "b"], [1, -2], r"the count of 'b' is -2.0; expected a finite number, zero or more"),
         (["a"], [float("nan")], "the count of 'a' is nan"),
         (["a"], [float("inf")], "the count of 'a' is inf"),
-        (["a"], ["1"], "counts have to be a list of numbers, got shape .* dtype <U1"),
-        (["a"], [[1]], "counts have to be a list of numbers"),
+        (["a"], ["1"], "counts must be a list of numbers, got shape .* dtype <U1"),
+        (["a"], [[1]], "counts must be a list of numbers"),
         (["a", "b"], [0, 0], "no word has a count above zero"),
         ([], [], "no word has a count above zero"),
         ("ab", [1, 2], "expected a list of words"),
@@ -254,14 +254,14 @@ def test_tab_and_comma_are_read_back(tmp_path_factory, pairs, end):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("1\ta\t9\n2\tb\t8\n", "line 1: the count of '1' is 'a'; .*name them in a first line: word,count"),  # ranks?
+        ("1\ta\t9\n2\tb\t8\n", "line 1: the count of '1' is 'a'; .*add a header line: word,count"),  # ranks?
         ("101,a,9\n102,b,8\n", "line 1: the count of '101' is 'a'"),
         ("nr\tmot\tnombre\n1\ta\t9\n", "line 2: the count of '1' is 'a'"),
         ("", "the file is empty"),
         ("\n \n", "the file is empty"),
         ("word,count\n", "line 1: expected a word and its count"),
         ("the 0\nof 0\n", "no word has a count above zero"),
-        ("the\nof\n", "line 1: expected a word and its count, got: 'the'; separate them by a tab or a comma"),
+        ("the\nof\n", "line 1: expected a word and its count, got: 'the'; separate them with a tab or a comma"),
         ("the\nof 5\nto 4\n", "line 1: expected a word and its count, got: 'the'"),
         ("the 5\nof -1\n", "line 2: the count of 'of' is '-1'; expected a finite number, zero or more"),
         ("the 5\n\nof nan\n", "line 3: the count of 'of' is 'nan'"),
@@ -364,10 +364,10 @@ def test_counts_of_words_that_would_break_the_file(tmp_path, word):
 def test_counts_are_not_written_under_the_name_of_another_format(tmp_path, name):
     """This is found before anything is counted."""
     text = (pytest.fail("the text was read") for _ in range(1))
-    with pytest.raises(InputError, match=r"counts are not written as \.\w+; name the file .tsv or .csv"):
+    with pytest.raises(InputError, match=r"counts cannot be written as \.\w+; name the file .tsv or .csv"):
         pbos.count(text, tmp_path / name)
-    with pytest.raises(InputError, match=r"counts are not written as \.\w+; name the file .tsv or .csv"):
+    with pytest.raises(InputError, match=r"counts cannot be written as \.\w+; name the file .tsv or .csv"):
         pbos.learn(text, counts=tmp_path / name)
-    with pytest.raises(InputError, match="counts are not written as"):
+    with pytest.raises(InputError, match="counts cannot be written as"):
         WordCounts.of({"the": 5}).write(tmp_path / name)
     assert not list(tmp_path.iterdir())

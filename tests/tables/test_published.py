@@ -313,7 +313,7 @@ def test_links_and_devices_in_archives_are_not_files(tmp_path, kind):
 def test_archives_that_would_fill_the_disk(tmp_path, make):
     (tmp_path / "archive").write_bytes(make({"a.pkl": bytes(40 << 20)}))
     with pytest.raises(
-        FormatError, match=r"archive: [\d,]+ compressed bytes became over [\d,]+, which no text or vectors"
+        FormatError, match=r"archive: [\d,]+ compressed bytes expand to over [\d,]+, more than text or vectors"
     ):
         published.take_out(tmp_path / "archive", "a.pkl", tmp_path)
 
@@ -432,7 +432,7 @@ def test_many_get_the_same_at_once(web, monkeypatch, tmp_path):
 
 @pytest.mark.parametrize("name", ["fasttext-crawl-LANG", "polyglot-TR-x", "glove-6b-100", "../x"])
 def test_unknown_vectors(name):
-    with pytest.raises(InputError, match=f"unknown vectors '{name}'; `pbos get` lists them, where LANG stands for"):
+    with pytest.raises(InputError, match=f"unknown vectors '{name}'; `pbos get` lists them .LANG is a language code"):
         published.get(name)
 
 

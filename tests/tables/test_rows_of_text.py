@@ -113,12 +113,12 @@ def test_line_ends_without_end_are_read_block_by_block():
     [
         (
             b"a,1,2\nb,3,4\n",
-            "commas, semicolons or bars are after numbers or in them; write points in numbers and spaces",
+            "numbers have commas, semicolons or bars in or between them; use decimal points and spaces",
         ),
-        (b'"a, b", 1, 2\n"c", 3, 4\nd, 3, 4\n', "commas, semicolons or bars are after numbers or in them"),
+        (b'"a, b", 1, 2\n"c", 3, 4\nd, 3, 4\n', "numbers have commas, semicolons or bars in or between them"),
         (b"word,x,y\na,1,2\nb,3,4\n", "commas, semicolons or bars"),
         (b"a;1;2\nb;3;4\n", "commas, semicolons or bars"),
-        (b"a 1,5 2,5\nb 3,0 -4,5\n", "as tr , . or tr ',;|\"' ' ' does in a shell"),
+        (b"a 1,5 2,5\nb 3,0 -4,5\n", "with tr , . or tr ',;|\"' ' ' in a shell"),
         (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0", "is not UTF-8 text, but UTF-16 or binary"),
     ],
 )

@@ -155,7 +155,7 @@ def test_only_a_folder_of_vectors_is_replaced(tmp_path):
     assert same(WordVectors.read(folder), other)
     assert same(mapped, HIGH)  # what was mapped stays as it was
     (folder / "notes.txt").write_text("mine")
-    with pytest.raises(InputError, match="the folder contains other files than vectors"):
+    with pytest.raises(InputError, match="the folder contains files other than vectors"):
         HIGH.write(folder)
     (tmp_path / "file").write_text("mine")
     with pytest.raises(InputError, match="this is a file, so no folder can be written here"):

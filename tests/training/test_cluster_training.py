@@ -102,7 +102,7 @@ def test_only_workers_need_the_files(client, tmp_path):
     assert os.getpid() not in found  # where the scheduler of this cluster runs
     array = Workspace(tmp_path).keep("some", np.arange(3))
     (tmp_path / "some.npy").unlink()
-    with pytest.raises(ClusterError, match=r"a worker finds no .*some.npy; workers need the same files"):
+    with pytest.raises(ClusterError, match=r"a worker cannot find .*some.npy; workers need the same files"):
         Workers(client).map("sum", np.sum, [array])
 
 

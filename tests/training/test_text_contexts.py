@@ -244,7 +244,7 @@ def test_vectors_of_any_size(given, counted, new, scales, tmp_path):
         ({"heldout": 0.5}, "a text needs a table of at least 1,000 words, got 750"),
         ({"text": []}, "there is no text; pass at least one sentence"),
         ({"text": ["", "  \n"]}, "there are no words in the text"),
-        ({"text": ["one", "two", "three"]}, "the text has no contexts: its words stand alone in their lines"),
+        ({"text": ["one", "two", "three"]}, "the text has no contexts: every word is alone on its line"),
         (
             {"text": ["the cat sat on the mat"] * 99},
             "only 0 words of the table occur 5 times in the text, and contexts",
@@ -259,7 +259,7 @@ def test_what_a_text_needs(given, options, message, monkeypatch):
 
 
 def test_a_text_that_is_not_there(given, tmp_path):
-    with pytest.raises(InputError, match=r"nowhere\.txt: there is no such file; pass files, or patterns"):
+    with pytest.raises(InputError, match=r"nowhere\.txt: no such file; pass files, or patterns"):
         pbos.train(given, text=tmp_path / "nowhere.txt")
     (tmp_path / "folder").mkdir()
     with pytest.raises(FormatError, match="is not a folder of co-occurrences"):
@@ -268,9 +268,7 @@ def test_a_text_that_is_not_there(given, tmp_path):
 
 def test_words_that_were_counted_without_contexts(given, lines):
     counted = Cooccurrences.of_block("\n".join(lines), Counting(window=0), [])
-    with pytest.raises(
-        InputError, match="the text has no contexts: its words stand alone in their lines, or only words"
-    ):
+    with pytest.raises(InputError, match="the text has no contexts: every word is alone on its line, or only words"):
         pbos.train(given, text=counted)
 
 
@@ -412,7 +410,7 @@ def test_a_word_without_known_subwords_gets_the_vector_of_its_contexts(small_vec
         ({"min_count": 0}, "min_count must be at least 1, got 0"),
         ({"text": []}, "there is no text; pass at least one sentence"),
         ({"text": ["", " "]}, "there are no words in the text"),
-        ({"text": ["alone"]}, "the text has no contexts: its words stand alone in their lines"),
+        ({"text": ["alone"]}, "the text has no contexts: every word is alone on its line"),
         ({"preset": "bos"}, "preset is for training"),
         ({"words": ["a", ""]}, "word 1 is an empty string; drop it"),
         ({"model": None, "preset": "bos"}, "text needs a model that has a confidence"),

@@ -24,7 +24,7 @@ try:
 
     from pbos.adapters.sklearn import PbosVectorizer  # sentence-transformers needs scikit-learn too
 except ImportError:
-    raise MissingExtraError("pbos in sentence-transformers", "sentence-transformers") from None
+    raise MissingExtraError("using pbos in sentence-transformers", "sentence-transformers") from None
 
 MODEL, SETTINGS = "model", "sentences.json"
 

@@ -67,7 +67,7 @@ def add_vectors(nlp: Language, model: Source = None, *, attr: str = "ORTH", exac
     layers = [(name, layer) for name, model in models for layer in model.walk() if layer.name == "static_vectors"]
     trained = dict.fromkeys(name for name, layer in layers if layer.has_param("W"))
     if trained and nlp.vocab.vectors != vectors:
-        warn(f"{', '.join(trained)} of this pipeline learned from other vectors; train again with these")
+        warn(f"{', '.join(trained)} in this pipeline learned from other vectors; train the pipeline again with these")
     nlp.vocab.vectors = vectors
     # A model without a path is only in the saved pipeline, so the config names its place there.
     path = f"vocab/{FOLDER}" if isinstance(model, Model) else None if model is None else fspath(model)

@@ -28,7 +28,7 @@ try:
     from torch import nn
     from torch.nn.utils.rnn import pad_sequence
 except ImportError:
-    raise MissingExtraError("pbos in PyTorch", "torch") from None
+    raise MissingExtraError("using pbos in PyTorch", "torch") from None
 
 Tensor = Any  # torch.Tensor; mypy does not read PyTorch here
 Words = Iterable[str] | Iterable[Iterable[str]]  # or sentences
@@ -155,7 +155,7 @@ def init_embeddings(
     tokens = as_words(tokens)
     if isinstance(model, Model):
         if settings:
-            raise InputError(f"{', '.join(settings)}: settings need a language model; a pbos model is trained already")
+            raise InputError(f"{', '.join(settings)}: settings need a language model; a pbos model is already trained")
         style = style_of(tokens if vocabulary is None else vocabulary)
         return torch.from_numpy(model.embed([letters_of(token, style) for token in tokens]))
     if vocabulary is None:

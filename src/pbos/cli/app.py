@@ -66,7 +66,7 @@ def errors_as_sentences() -> Iterator[None]:
     except PbosError as error:
         sentence = str(error)
     except MemoryError as error:
-        sentence = f"not enough memory ({error}); train and learn can do with less: see --memory"
+        sentence = f"not enough memory ({error}); train and learn can use less: see --memory"
     except OSError as error:
         try:
             sys.stdout.flush()

@@ -26,7 +26,7 @@ BATCH = 8192  # words per step, so that memory does not grow with their number
 def check_column(column: str | None, *files: str | None) -> None:
     """Raise InputError if --column is given and none of the files is a table."""
     if column is not None and not any(file is not None and is_table(file) for file in files):
-        raise InputError("--column is for tables; give it with a file .parquet, .arrow, .feather, .csv or .tsv")
+        raise InputError("--column is for tables; use it with a .parquet, .arrow, .feather, .csv or .tsv file")
 
 
 def words_from(
@@ -67,7 +67,7 @@ def handle_missing(words: Iterable[str], place: str, missing: str) -> Iterator[s
     for number, word in enumerate(words, 1):
         if not word:
             if missing == "error":
-                raise InputError(f"{place} {number}: there is no word; leave out --missing error to skip it")
+                raise InputError(f"{place} {number}: no word here; leave out --missing error to skip it")
             count, first = count + 1, first or f"{place} {number}"
         if word or missing != "skip":
             yield word

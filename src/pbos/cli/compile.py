@@ -19,8 +19,8 @@ OTHER_LETTERS = "".join(map(chr, range(0x4E00, 0x4E00 + 300)))  # more letters t
 def compile(json: options.Json = False) -> None:
     """Compile the code now, so that other commands start at once.
 
-    Otherwise each part is compiled when it is first used, which takes some seconds. Good in a Dockerfile: set
-    NUMBA_CACHE_DIR there, to a folder of the image. Code is compiled for the processor of the machine.
+    Otherwise each part is compiled when it is first used, which takes a few seconds. Useful in a Dockerfile: set
+    NUMBA_CACHE_DIR there, to a folder in the image. Code is compiled for the machine's processor.
 
     \b
     Examples:
@@ -44,7 +44,7 @@ def compile(json: options.Json = False) -> None:
     cache = getattr(compose, "stats", None)  # there is none if Numba is switched off
     folder = cache and cache.cache_path
     seconds = time.perf_counter() - start
-    where = "kept nowhere: set NUMBA_CACHE_DIR to a folder that can be written" if folder is None else f"in {folder}"
+    where = "not kept: set NUMBA_CACHE_DIR to a writable folder" if folder is None else f"in {folder}"
     sentence = f"{count} functions compiled in {seconds:.0f} s, {where}"
     write_result(json, {"functions": count, "seconds": seconds, "folder": folder}, [[sentence]])
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def similarity(
-    files: Annotated[list[str], Argument(metavar="FILE", help="Benchmarks: word, word, score in each line.")],
+    files: Annotated[list[str], Argument(metavar="FILE", help="Benchmarks: word, word and score on each line.")],
     model: options.Model = None,
     targets: Annotated[str | None, Option(metavar="VECTORS", help="Word vectors to evaluate, not a model.")] = None,
     json: options.Json = False,
@@ -43,8 +43,8 @@ def heldout(
     vectors: Annotated[str, Argument(metavar="VECTORS", help="Word vectors.")],
     counts: options.Counts = None,
     preset: options.PresetName = "default",
-    number: Annotated[int, Option("-n", "--number", min=20, help="How many words to hold out.")] = 5000,
-    seed: Annotated[int, Option(min=0, help="Determines which words are held out.")] = 0,
+    number: Annotated[int, Option("-n", "--number", min=20, metavar="N", help="How many words to hold out.")] = 5000,
+    seed: Annotated[int, Option(min=0, metavar="N", help="Determines which words are held out.")] = 0,
     json: options.Json = False,
 ) -> None:
     """Evaluate the vectors of held-out words.

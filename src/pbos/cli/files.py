@@ -79,7 +79,7 @@ def train(
     ] = False,
     **given: Any,
 ) -> None:
-    """Train a model on word vectors. The preset determines the settings that are not given.
+    """Train a model on word vectors. Settings that are not given come from the preset.
 
     \b
     Examples:
@@ -272,7 +272,7 @@ def compress(
         bool, Option("--keep-targets", help="Keep the given vectors, if the model has them, for --exact.")
     ] = False,
 ) -> None:
-    """Make a smaller model. It does not keep the given vectors, unless told to.
+    """Make a smaller model. Drops the given vectors unless told to keep them.
 
     \b
     Examples:
@@ -295,7 +295,7 @@ def complete(
     output: Annotated[str, Option("-o", "--output", metavar="FILE", help="The new table; its suffix is the format.")],
     words: Annotated[
         str | None,
-        Argument(metavar="WORDS", help="A file with a word per line, or a table (- for stdin); or else --text."),
+        Argument(metavar="WORDS", help="A file with a word per line, or a table (- for stdin); optional with --text."),
     ] = None,
     text: Annotated[
         list[str] | None,
@@ -311,7 +311,7 @@ def complete(
     ] = None,
     model: Annotated[
         str | None,
-        Option("-m", "--model", metavar="FOLDER", help="A model of these vectors; default: one is trained."),
+        Option("-m", "--model", metavar="FOLDER", help="A model of these vectors; default: train one."),
     ] = None,
     limit: Annotated[int | None, Option(min=1, metavar="N", help="Train on the first N words only.")] = None,
     threads: options.Threads = None,

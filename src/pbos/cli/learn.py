@@ -22,10 +22,10 @@ class Counting:
 
     cooccurrences: Annotated[
         Path | None,
-        Option(metavar="FOLDER", help="Keep the co-occurrences here, for pbos learn FOLDER or to add text to."),
+        Option(metavar="FOLDER", help="Keep the co-occurrences here, for pbos learn FOLDER or --add."),
     ] = None
     column: Annotated[
-        str | None, Option(metavar="NAME", help="Tables: the column of text; default: the only one of strings.")
+        str | None, Option(metavar="NAME", help="Tables: the column of text; default: the only column of strings.")
     ] = None
     lowercase: Annotated[bool, Option(help="Lowercase the text.")] = True
     pretokenized: Annotated[bool, Option("--pretokenized", help="Split on spaces only.")] = False
@@ -60,7 +60,7 @@ def count(
     ] = None,
     *,
     output: Annotated[str, Option("-o", "--output", metavar="FILE", help="Where to write the counts: .tsv or .csv.")],
-    min_count: Annotated[int, Option(min=1, metavar="N", help="Leave out words that occur less than N times.")] = 1,
+    min_count: Annotated[int, Option(min=1, metavar="N", help="Leave out words that occur fewer than N times.")] = 1,
     **given: Any,
 ) -> None:
     """Count the words of a text.

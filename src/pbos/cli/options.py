@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import Field, fields
@@ -23,7 +24,7 @@ class Command(TyperCommand):
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """Return what follows the name of the command in its usage."""
-        return [piece.strip("{}") for piece in super().collect_usage_pieces(ctx)]
+        return [re.sub("[{}]", "", piece) for piece in super().collect_usage_pieces(ctx)]
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the arguments and the options."""
@@ -97,7 +98,7 @@ Memory = Annotated[
     str | None,
     Option(metavar="SIZE", help="Memory limit, such as 8G; the rest is kept on disk.", rich_help_panel=RESOURCES),
 ]
-Seed = Annotated[int, Option(min=0, metavar="N", help="Seed of everything that is random.")]
+Seed = Annotated[int, Option(min=0, metavar="N", help="Random seed.")]
 Verbose = Annotated[bool, Option("--verbose", help="Also print the settings that training chose, and how.")]
 Json = Annotated[bool, Option("--json", help="Write JSON, one object per line.")]
 

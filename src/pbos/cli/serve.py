@@ -19,14 +19,17 @@ from pbos.errors import InputError, MissingExtraError
 
 def serve(
     model: options.Model = None,
-    host: Annotated[str, Option(help="Address to listen on; 0.0.0.0 accepts other machines too.")] = "127.0.0.1",
-    port: Annotated[int, Option(min=0, max=65535, help="Port; 0 picks a free one.")] = 8000,
+    host: Annotated[
+        str, Option(metavar="ADDRESS", help="Address to listen on; 0.0.0.0 accepts other machines too.")
+    ] = "127.0.0.1",
+    port: Annotated[int, Option(min=0, max=65535, metavar="N", help="Port; 0 picks a free one.")] = 8000,
     allow_host: Annotated[
         list[str] | None,
-        Option(metavar="NAME", help="Name that others reach the server by, such as pbos.example.org; can be repeated."),
+        Option(metavar="NAME", help="Name that clients use for the server, such as pbos.example.org; can be repeated."),
     ] = None,
     token: Annotated[
-        str | None, Option(envvar="PBOS_TOKEN", help="What clients must send as 'Authorization: Bearer TOKEN'.")
+        str | None,
+        Option(envvar="PBOS_TOKEN", metavar="TOKEN", help="What clients must send as 'Authorization: Bearer TOKEN'."),
     ] = None,
     open: Annotated[bool, Option("--open", help="Open the page in a browser.")] = False,
 ) -> None:
@@ -48,7 +51,7 @@ def serve(
 
     for name in allow_host or ():
         if "/" in name or ":" in name:
-            raise InputError(f"--allow-host {name}: give the name alone, without http://, a port or a path")
+            raise InputError(f"--allow-host {name}: give only the name, without http://, a port or a path")
     token = os.environ.get("PBOS_TOKEN") if token is None else token  # typer passes over one that is set but empty
     with listen(host, port) as listener:
         given = None if model is None else pbos.load(model)

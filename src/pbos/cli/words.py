@@ -34,7 +34,7 @@ from pbos.tables.formats import OUTPUT_FORMATS, choose_format
 NumberOption = Annotated[int, Option("-n", "--number", min=1, metavar="N", help="Number of segmentations.")]
 ExactOption = Annotated[bool, Option("--exact", help="Use the given vectors of training words.")]
 TargetsOption = Annotated[
-    str | None, Option("--vectors", metavar="FILE", help="As --exact, with the words and vectors of this file.")
+    str | None, Option("--vectors", metavar="FILE", help="Like --exact, with the words and vectors of this file.")
 ]
 
 
@@ -53,7 +53,7 @@ def segment(
 ) -> None:
     """Cut words into subwords, with the probability of each cut.
 
-    With --counts, no model is needed, and the settings can be chosen; those of the third example cut words closer to
+    With --counts, no model is needed, and the settings can be chosen; those in the third example cut words closer to
     their stems and affixes. The model can also be a saved segmenter.
 
     \b
@@ -164,7 +164,7 @@ def embed(
         ),
     ] = None,
     column: options.Column = None,
-    vector_column: Annotated[str, Option(metavar="NAME", help="Tables: the new column.")] = "vector",
+    vector_column: Annotated[str, Option(metavar="NAME", help="Tables: the name of the new column.")] = "vector",
     confidence: Annotated[
         bool,
         Option(
@@ -178,7 +178,7 @@ def embed(
         options.one_of(
             (*MISSING, "skip", "null"),
             "Blank lines and nulls: stop, write zeros, leave them out, or write null (tables only). Default: null in "
-            "tables, zeros in .npy, elsewhere skip.",
+            "tables, zeros in .npy, skip elsewhere.",
         ),
     ] = None,
     threads: options.Threads = None,
@@ -194,9 +194,9 @@ def embed(
     0 to 1, of its vector and the one it would have had as a training word.
 
     If the output is a folder, the input can be many files, such as 'words/*.parquet'. The folder gets Parquet files of
-    about a million words each, and is complete when it has a file _SUCCESS. Run the same again to continue after an
-    interruption. With --scheduler the files are made on a cluster; model, input and output are on storage that all of
-    its workers share.
+    about a million words each, and is complete when it has a file _SUCCESS. After an interruption, run the same command
+    again to continue. With --scheduler, the files are made on a cluster; model, input and output must be on storage
+    that all of its workers share.
 
     \b
     Examples:
@@ -220,7 +220,7 @@ def embed(
     if not to_table:
         check_column(column, input)
     if missing == ("skip" if to_table else "null"):
-        raise InputError(f"--missing {missing} is for {'other formats than tables' if to_table else 'tables'}")
+        raise InputError(f"--missing {missing} is for {'formats other than tables' if to_table else 'tables'}")
     if json and format != "jsonl":
         raise InputError("--json writes JSON lines; name the output .jsonl, or leave it out to write to stdout")
     if confidence and not (to_table or format == "jsonl" or output is None):
@@ -240,7 +240,7 @@ def embed(
     if to_folder:
         done = pbos.embed_files(chosen, str(input), str(output), scheduler=scheduler, **given)
         if done.kept:
-            note(f"{done.kept} of {done.kept + done.parts} parts were there already")
+            note(f"{done.kept} of {done.kept + done.parts} parts were already there")
     else:
         from pbos.adapters.arrow import embed_table
         from pbos.tables.columns import table_of_words

@@ -188,13 +188,13 @@ def read(array: npt.NDArray[Any], part: slice = slice(None)) -> npt.NDArray[Any]
 def merge(parts: list[Cooccurrences], path: PathLike, threads: int | None = None) -> None:
     """Add up co-occurrences into a folder, a few rows at a time; the result does not depend on how text was divided."""
     if len({part.counting for part in parts}) > 1:
-        raise InputError("co-occurrences that were counted with different settings cannot be added up")
+        raise InputError("co-occurrences counted with different settings cannot be added up")
     words = reduce(kernels.join_lists, (read(part.lines) for part in parts), np.zeros(0, np.uint8))
     n_words = kernels.count_sorted(words)
     if n_words < 0:
         raise FormatError(f"{path} cannot be made: the words of its parts are not sorted; count them again")
     if 3 * n_words > MOST_COLUMNS:
-        raise InputError(f"{n_words:,} distinct words are too many; count texts apart, or cut them into fewer words")
+        raise InputError(f"{n_words:,} distinct words are too many; count fewer texts, or cut them into fewer words")
     numbers = [kernels.find_places(read(part.lines), len(part), words) for part in parts]
     counts, most_entries = np.zeros(n_words, np.int64), np.zeros(n_words + 1, np.int64)
     for part, new in zip(parts, numbers, strict=True):

@@ -51,18 +51,18 @@ def count(
     Args:
         text: Files, sentences or lists of tokens, as for `learn`.
         output: A file to write the counts to; see `WordCounts.write`.
-        column: The column of Parquet and Arrow files that has the text; None for the only one of strings.
+        column: The text column of Parquet and Arrow files; None for the only column of strings.
         min_count: Leave out words that occur less often.
         lowercase: Change text to lower case.
-        pretokenized: Take what stands between spaces as words, as in `learn`.
-        cooccurrences: Count co-occurrences too, and keep them in this folder, which `learn` takes instead of text.
+        pretokenized: Split on spaces only, as in `learn`.
+        cooccurrences: A folder to keep co-occurrences in; `learn` takes it instead of text. None to count words only.
         window: Co-occurrences: how many words apart two words may be to count as near.
         add: Add the text to the co-occurrences in the folder.
-        resume: Go on where an interrupted call with the same arguments stopped; needs a file or folder to write.
-        memory: The most memory to use for counting, in bytes or as "4G"; on a cluster, workers use half a GiB each.
+        resume: Continue an interrupted call with the same arguments; needs `output` or `cooccurrences`.
+        memory: Memory limit for counting, in bytes or as "4G"; on a cluster, workers use half a GiB each.
         threads: The number of threads; None for one per core.
         scheduler: Count on a Dask cluster (extra dask): the address of its scheduler, "local", or a client. Workers
-            read the text and write next to `output` or `cooccurrences`, so these have to be on storage that they share.
+            read the text and write next to `output` or `cooccurrences`, so these must be on storage that they share.
         progress: Show a progress bar; None for "if stderr is a terminal".
 
     Returns:
@@ -139,9 +139,7 @@ def contexts_of(text: Any, form: str, **how: Any) -> Iterator[Cooccurrences | No
         return
     with counted(text, lowercase=form in ("lower", "casefold"), **how) as found:
         if not found.data.size:
-            raise InputError(
-                "the text has no contexts: its words stand alone in their lines, or only words were counted"
-            )
+            raise InputError("the text has no contexts: every word is alone on its line, or only words were counted")
         yield found
 
 
@@ -156,15 +154,21 @@ def folder_for(kept: str | PathLike[str] | None, counting: Counting, add: bool, 
     parts = folder_of_runs(folder)
     sweep(folder.parent, folder.name)
     if parts.exists() and not resume:
-        raise InputError(f"{parts} is left from an interrupted call, or in use by another; wait, resume, or remove it")
+        raise InputError(
+            f"{parts} is from an interrupted run, or one that is still going; to continue it, use --resume "
+            "(resume=True in Python); to start over, delete it"
+        )
     if add and not folder.exists():
-        raise InputError(f"{folder} does not exist, so nothing can be added to it; count the first text without add")
+        raise InputError(f"{folder} does not exist, so there is nothing to add to; count the first text without add")
     if folder.exists():
         known = Cooccurrences.load(folder).counting
         if known != counting:
-            raise InputError(f"{folder} was counted with other settings ({known}); use these, or another folder")
+            raise InputError(f"{folder} was counted with different settings ({known}); use these, or another folder")
         if not (add or resume):
-            raise InputError(f"{folder} exists already; resume, add to it, choose another folder, or remove it")
+            raise InputError(
+                f"{folder} already exists; use --resume or --add (resume=True or add=True in Python), choose another "
+                "folder, or delete it"
+            )
     yield folder
 
 
@@ -172,7 +176,7 @@ def check_kept(place: str, folder: str | PathLike[str] | None, **wanted: bool) -
     """Raise InputError if an argument needs a folder that is not there."""
     for name, value in wanted.items():
         if value and folder is None:
-            raise InputError(f"{name} needs a place to keep what is counted; pass {place}")
+            raise InputError(f"{name} needs a place to keep the counts; pass {place}")
 
 
 def check_outputs(
@@ -188,7 +192,7 @@ def check_outputs(
     given = [(path, resolve_links(path)) for path in places if path is not None and not is_remote(path)]
     for (one, place), (other, outer) in itertools.permutations(given, 2):
         if outer in (place, *place.parents):
-            raise InputError(f"{one} and {other} cannot both be written; choose places that are not in each other")
+            raise InputError(f"{one} and {other} are the same, or one is inside the other; choose separate paths")
 
 
 def check_counting(window: int, threads: int | None, scheduler: Any) -> None:

@@ -83,7 +83,7 @@ def count_text(
             n_unknown = count_shards(shards, counting, target, pool, add, progress)
             found = Cooccurrences.load(target) if target.exists() else None
     if n_unknown:
-        warn(f"{n_unknown:,} characters of the text are not UTF-8; convert it if these are many")
+        warn(f"{n_unknown:,} characters of the text are not UTF-8; if that is a lot, convert it to UTF-8")
     if not found:
         raise InputError("there are no words in the text")
     return found
@@ -101,12 +101,11 @@ def count_shards(
     digests = pool.map("read-text", digest_of_shard, shards)
     before = Cooccurrences.load(target).blocks if target.exists() else []
     if before and not add and digests != before:
-        raise InputError(f"{target} has counts of another text; use the same again, or another folder")
+        raise InputError(f"{target} has counts of a different text; use the same text again, or another folder")
     known = set(before)
     new = [one for one in zip(shards, digests, strict=True) if one[1] not in known]
     if add and len(new) < len(shards):
-        n_before = len(shards) - len(new)
-        warn(f"text that was counted before is not counted again; this is {n_before:,} of its blocks")
+        warn(f"skipped {len(shards) - len(new):,} of {len(shards):,} blocks of text, which were counted before")
     jobs, folder, n_unknown = [Job(number, *one) for number, one in enumerate(new)], folder_of_runs(target), 0
     with workspace(folder, lambda: {"pbos": __version__, "counting": asdict(counting)}):
         runs = earlier_runs(folder, [job.digest for job in jobs], known)
@@ -140,7 +139,7 @@ def earlier_runs(folder: Path, digests: list[str], known: set[str]) -> list[Run]
         if (runs and run.first <= runs[-1].last) or known.issuperset(blocks):
             remove(folder / run.name)
         elif blocks != digests[run.first : run.last + 1]:
-            raise InputError(f"{folder} has counts of another text; use the same again, or remove the folder")
+            raise InputError(f"{folder} has counts of a different text; use the same text again, or delete the folder")
         else:
             runs.append(run)
     return runs
@@ -177,7 +176,7 @@ def count_shard(job: Job, folder: Path, counting: Counting) -> tuple[int, int]:
     block = text_of(job.shard)
     counted, n_unknown = count_block(block, counting)
     if counted.blocks != [job.digest]:
-        raise InputError(f"{job.shard[0].path} was changed while it was counted; count it again")
+        raise InputError(f"{job.shard[0].path} changed while it was being counted; count it again")
     counted.save(folder / Run(job.number, job.number).name)
     return len(block), n_unknown
 

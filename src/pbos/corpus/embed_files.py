@@ -69,7 +69,7 @@ def embed_files(
 
     Args:
         model: The folder of the model, or its URL, which all workers can read; None for the English model of pbos; or a
-            model, which is saved next to the target for the time being.
+            model, which is saved next to the target temporarily.
         sources: Files, URLs, or patterns such as "words/*.parquet": Parquet, Arrow, CSV, TSV, or text with one word per
             line, possibly compressed. Parquet files are divided at their row groups and text files at their lines; any
             other file is one part.
@@ -144,7 +144,7 @@ def check_folder(folder: str, job: dict[str, Any]) -> None:
         raise InputError(f"{folder} is a file; choose a folder")
     there = paths.names_in(folder)
     if there and JOB not in there:
-        raise InputError(f"{folder} has other content; choose another folder, or delete this one")
+        raise InputError(f"{folder} contains other files; choose another folder, or delete this one")
     if any(name.startswith("part-") for name in there):
         with paths.open_bytes(f"{folder}/{JOB}") as stream:
             try:
@@ -153,7 +153,7 @@ def check_folder(folder: str, job: dict[str, Any]) -> None:
                 raise InputError(f"{folder}/{JOB} is damaged; choose another folder, or delete this one") from None
         if others := [name for name in job if job[name] != before.get(name)]:
             raise InputError(
-                f"{folder} has vectors of another job (not the same {', '.join(others)}); "
+                f"{folder} has vectors from another job (with different {', '.join(others)}); "
                 "choose another folder, or delete this one"
             )
 

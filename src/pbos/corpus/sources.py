@@ -144,7 +144,7 @@ def check_start(path: str, head: bytes) -> None:
     paths.check_text(path, head)
     rows = sample_rows(head, 0)
     if rows and 2 * sum(count_numbers(row) == len(row) - 1 >= MANY for row in rows) >= len(rows):
-        raise FormatError(f"{path}: these are word vectors, not text; pbos train makes a model of them")
+        raise FormatError(f"{path}: these are word vectors, not text; train a model on them with pbos train")
 
 
 def plain_size(path: str) -> int | None:
@@ -183,7 +183,7 @@ def files_of(given: Iterable[str | os.PathLike[str]]) -> list[str]:
         else:  # unlike those of Path.glob, the pattern may be absolute
             matches = sorted(file for file in glob.glob(name, recursive=True) if not Path(file).is_dir())  # noqa: PTH207
         if not matches:
-            raise InputError(f"{name}: there is no such file; pass files, or patterns such as 'texts/*.txt.gz'")
+            raise InputError(f"{name}: no such file; pass files, or patterns such as 'texts/*.txt.gz'")
         found += matches
     return list(dict.fromkeys(found))
 
@@ -195,7 +195,7 @@ def source_of(text: Any, column: str | None = None, pretokenized: bool = False) 
         return source_of_files([text], column, cut)
     is_table_or_bytes = isinstance(text, (bytes, Mapping)) or hasattr(text, "columns")
     if is_table_or_bytes or not isinstance(text, Iterable) or getattr(text, "ndim", 1) != 1:
-        raise InputError(f"text has to be files, sentences or lists of tokens, got {type(text).__name__}")
+        raise InputError(f"text must be files, sentences or lists of tokens, got {type(text).__name__}")
     if hasattr(text, "to_pylist"):  # columns of Arrow, chunk by chunk
         text = itertools.chain.from_iterable(chunk.to_pylist() for chunk in getattr(text, "chunks", [text]))
     items: Iterator[Any] = (item for item in text if not is_missing(item))
@@ -217,7 +217,7 @@ def source_of_files(given: Iterable[str | os.PathLike[str]], column: str | None,
     """Return the text of files, or of those that patterns match; `-` is stdin."""
     found = files_of(given)
     if column is not None and not all(map(paths.is_table, found)):
-        raise InputError("a column is for tables; all files have to end in .parquet, .arrow, .feather, .csv or .tsv")
+        raise InputError("a column is for tables; all files must end in .parquet, .arrow, .feather, .csv or .tsv")
     texts: list[str | Iterable[bytes]] = []
     for name in found:
         is_file = paths.is_remote(name) or (name != "-" and Path(name).is_file())  # and not stdin or a pipe

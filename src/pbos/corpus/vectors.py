@@ -63,7 +63,7 @@ class Information:
             np.add.at(row_sums.reshape(-1), (kinds * len(counted) + at)[known], counts[known])
             np.add.at(column_sums.reshape(-1), (kinds * n_contexts + places)[known], counts[known])
         if not column_sums.any():
-            raise InputError("no two words of the text are next to each other; put sentences on lines, not words")
+            raise InputError("no two words of the text are next to each other; put whole sentences on lines")
         column_sums **= CONTEXT_POWER
         with np.errstate(divide="ignore"):
             self._row_logs = np.where(words, np.log(row_sums), np.inf)  # infinity: without entries
@@ -154,7 +154,7 @@ def most_frequent(counts: npt.NDArray[Any], least: int, most: int, dims: int) ->
     chosen[order] = counts[order] >= least
     if chosen.sum() < dims:
         raise InputError(
-            f"{dims} dimensions need as many words that occur {least} times, but there are {chosen.sum()}; "
+            f"{dims} dimensions need as many words that occur {least} times, but there are only {chosen.sum()}; "
             "use more text, fewer dimensions, or a larger max_words"
         )
     return chosen

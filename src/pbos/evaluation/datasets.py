@@ -32,7 +32,7 @@ def read_pairs(path: PathLike, *, encoding: str = "UTF-8") -> list[Pair]:
     if len(last) > 3 and all(map(is_number, last[1:])):
         raise FormatError(
             f"{os.fspath(path)}: these look like word vectors, not pairs of words and their scores; "
-            "to evaluate vectors, give them with --targets"
+            "to evaluate vectors, pass them with --targets"
         )
     if len(rows) > 1 and len(first) > column and is_name(first[column]):
         rows = rows[1:]
@@ -40,6 +40,6 @@ def read_pairs(path: PathLike, *, encoding: str = "UTF-8") -> list[Pair]:
         if len(fields) <= column or not all(fields[:2]) or not is_number(fields[column]):
             raise FormatError(
                 f"{os.fspath(path)}, line {number}: expected two words and a score, got: {' | '.join(fields)[:80]!r}; "
-                "separate them by tabs, commas or spaces, the same in every line"
+                "separate them with tabs, commas or spaces, the same on every line"
             )
     return [(fields[0], fields[1], float(fields[column])) for _, fields in rows]

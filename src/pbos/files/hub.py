@@ -25,16 +25,16 @@ except ImportError:
 
 URL = re.compile(r"hf://(?:(dataset|space|model)s/)?([^/@?]+/[^/@?]+)(?:@(refs/[^/]+/[^/]+|[^/]+))?(?:/(.+))?")
 LOG_IN = "log in with: hf auth login"
-REFUSED = f": no permission; {LOG_IN}, with a token that may use {{repo}}"
+REFUSED = f": no permission; {LOG_IN}, with a token that has access to {{repo}}"
 NETWORK_ERRORS = (errors.HfHubHTTPError.__mro__[1], errors.OfflineModeIsEnabled)  # the first depends on the version
 PROBLEMS: dict[Any, str] = {  # the first that fits
-    errors.GatedRepoError: f" is gated; ask for access at {{hub}}/{{repo}}, then {LOG_IN}",
+    errors.GatedRepoError: f" is gated; request access at {{hub}}/{{repo}}, then {LOG_IN}",
     errors.RepositoryNotFoundError: f": no such repository, or it is private; check the name, or {LOG_IN}",
     errors.RevisionNotFoundError: ": the repository has no revision {revision}",
     errors.LocalEntryNotFoundError: " is not in the cache, and the Hugging Face Hub cannot be reached ({said})",
     errors.HfHubHTTPError: REFUSED,
     NETWORK_ERRORS: ": the Hugging Face Hub cannot be reached ({said})",
-    (AttributeError, LookupError, TypeError, ValueError): ": the answer of the Hub cannot be used ({said})",
+    (AttributeError, LookupError, TypeError, ValueError): ": unexpected response from the Hugging Face Hub ({said})",
 }
 
 
@@ -66,7 +66,7 @@ def hub_place(path: PathLike) -> Place:
     names = [name for group in match.groups("x")[2:] for name in re.split(r"[/\\]", unquote(group))] if match else []
     if match is None or not {"", ".", ".."}.isdisjoint(names):  # which would lead out of the cache
         raise InputError(
-            f"{url} is not a place on the Hugging Face Hub; write hf://owner/name or hf://owner/name@revision"
+            f"{url} is not a repository on the Hugging Face Hub; use hf://owner/name or hf://owner/name@revision"
         )
     kind, repo, revision, folder = match.groups()
     return Place(url, kind, repo, revision and unquote(revision), folder or "")

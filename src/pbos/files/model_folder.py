@@ -60,7 +60,7 @@ def save_folder(path: PathLike, tensors: Tensors, config: dict[str, Any], card: 
     try:
         content = plain({"format": "pbos", "format_version": FORMAT_VERSION, **config})
     except (TypeError, ValueError, RecursionError) as error:
-        raise ModelError(f"cannot save to {path}: info has to be plain data, as in JSON ({error})") from None
+        raise ModelError(f"cannot save to {path}: info must be plain data, as in JSON ({error})") from None
     arrays = [(name, np.ascontiguousarray(one, one.dtype.newbyteorder("<"))) for name, one in tensors.items()]
     arrays.sort(key=lambda named: (FILE_ORDER.index(TYPE_NAMES[named[1].dtype]), named[0]))
     entries: dict[str, Any] = {"__metadata__": {"format": "pbos"} | {name: crc(array) for name, array in arrays}}
@@ -138,10 +138,10 @@ def check_writable(path: PathLike) -> PathLike:
     elif not os.access(folder.parent, os.W_OK):
         raise ModelError(f"cannot save to {path}: no permission to write in {folder.parent}")
     elif folder.exists() and not folder.is_dir():
-        raise ModelError(f"{path} is a file; a pbos model is a folder, choose another path")
+        raise ModelError(f"{path} is a file, but a pbos model is a folder; choose another path")
     names = names_in(target)
     if names and not is_model(target):
-        raise ModelError(f"{path} is a folder with other content, not a pbos model; choose another path")
+        raise ModelError(f"{path} is a folder with something other than a pbos model in it; choose another path")
     if others := sorted(names - {TENSORS, CONFIG, CARD, ".DS_Store"}):
         raise ModelError(f"{path} contains {others[0]}, which is not part of a pbos model; choose another path")
     return target
@@ -195,7 +195,7 @@ def load_folder(folder: Path, layout: Layout, verify: bool = False) -> tuple[Ten
             break  # otherwise it has been replaced meanwhile
     if missing:
         whole = "" if missing == CONFIG else "complete "
-        hint = "; make one of these word vectors with pbos train" if (folder / "vectors.npy").exists() else ""
+        hint = "; train one on these word vectors with pbos train" if (folder / "vectors.npy").exists() else ""
         raise ModelError(f"{folder} is not a {whole}pbos model: it has no {missing}{hint}")
     if CHECKSUM in config and config[CHECKSUM] != checksum(config, header):  # models of older versions have none
         raise damaged(folder, f"the checksum says that {CONFIG} has changed, or does not belong to {TENSORS}")
@@ -228,7 +228,7 @@ def read_config(folder: Path, stream: BinaryIO) -> dict[str, Any]:
         raise ModelError(f"{folder / CONFIG} has no valid format_version: {version!r:.40}; {FRESH_COPY}")
     if version > FORMAT_VERSION:
         raise ModelError(
-            f"{folder} has model format {version}, this pbos reads up to {FORMAT_VERSION}; upgrade with "
+            f"{folder} has model format {version}, but this version of pbos reads up to {FORMAT_VERSION}; upgrade with "
             "pip install --upgrade pbos"
         )
     if not isinstance(config.get("info", {}), dict):

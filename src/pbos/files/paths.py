@@ -90,11 +90,11 @@ def to_local_path(path: PathLike) -> Path:
     """Return the path of a local file or folder, which may be given as file:///path; other URLs are an error."""
     text = text_of(path)
     if not text or "\0" in text:
-        raise InputError(f"{text!r} is not the name of a file or folder; give another one")
+        raise InputError(f"{text!r} is not a valid name for a file or folder; choose another")
     if path == "-":
-        raise InputError("- is no file here; write /dev/stdin, /dev/stdout, or ./- for a file of this name")
+        raise InputError("'-' isn't supported here; use /dev/stdin or /dev/stdout, or ./- for a file named '-'")
     if is_remote(path):
-        raise InputError(f"{url_of(path)}: this has to be a path on this machine, not a URL")
+        raise InputError(f"{url_of(path)}: must be a path on this machine, not a URL")
     return Path(unquote(LOCAL_URL.sub("", text, count=1)) if LOCAL_URL.match(text) else path)
 
 
@@ -240,7 +240,7 @@ def decoded_lines(lines: Iterable[bytes], place: str) -> Iterator[str]:
             yield line.decode(errors="replace")
     if bad:
         what = "line is" if bad == 1 else "lines are"
-        warn(f"{place} {first}: {bad:,} {what} not UTF-8; U+FFFD replaces the bad bytes")
+        warn(f"{place} {first}: {bad:,} {what} not UTF-8; bad bytes became U+FFFD")
 
 
 def words_of_lines(lines: Iterable[bytes], place: str) -> Iterator[str]:
@@ -316,7 +316,7 @@ def check_expansion(path: PathLike, packed: int, unpacked: int) -> None:
     """Raise FormatError if compressed data becomes so large that it must be meant to fill the memory or the disk."""
     if unpacked > ROOM + MOST_EXPANSION * packed:
         raise FormatError(
-            f"{path}: {packed:,} compressed bytes became over {unpacked:,}, which no text or vectors do; "
+            f"{path}: {packed:,} compressed bytes expand to over {unpacked:,}, more than text or vectors ever do; "
             "if you trust the file, decompress it yourself"
         )
 

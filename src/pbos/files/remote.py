@@ -28,7 +28,7 @@ def store_of(url: str) -> Iterator[tuple[Any, str]]:
     try:
         from fsspec.core import url_to_fs
     except ImportError:
-        raise MissingExtraError("a path that is a URL", "remote") from None
+        raise MissingExtraError("reading from or writing to a URL", "remote") from None
     with errors_of_store(url):
         system, place = url_to_fs(url)
         system.invalidate_cache()

@@ -82,7 +82,7 @@ class Workers:
         items, job = list(items), uuid.uuid4().hex[:8]
         keys = [f"{stage}-{job}-{number}" for number in range(len(items))]  # up to the job, what the dashboard shows
         futures, found = [], {}
-        advice = "run the same again when it is back: what is done is kept"
+        advice = "run the same again when it is back; finished work is kept"
         lost = ClusterError(f"the scheduler at {self.address} was lost during {stage}; {advice}")
         try:
             # As bytes, because the scheduler unpickles objects too, and may not have the files that arrays are in.
@@ -109,11 +109,9 @@ class Workers:
 def failure(stage: str, error: BaseException) -> BaseException:
     """Return the error to raise for that of a part."""
     if isinstance(error, KilledWorker):
-        return ClusterError(
-            f"workers were lost again and again during {stage}; they may need more memory than they have"
-        )
+        return ClusterError(f"workers were lost repeatedly during {stage}; they may need more memory than they have")
     if isinstance(error, FileNotFoundError):
-        return ClusterError(f"a worker finds no {error.filename}; workers need the same files at the same paths")
+        return ClusterError(f"a worker cannot find {error.filename}; workers need the same files at the same paths")
     if "different environments" in str(error):  # an error of the scheduler, which unpickles the parts too
         return ClusterError(f"the scheduler cannot read the parts of {stage}; install pbos {__version__} there too")
     return error

@@ -55,7 +55,7 @@ def memory_size(memory: int | str) -> int:
     size = float(match[1]) * 1024 ** " KMGT".index(match[2].upper() or " ") if match else 0.0
     if not LEAST_MEMORY <= size < math.inf:
         least = f"at least {LEAST_MEMORY >> 20}M"
-        raise InputError(f"memory must be {least}, as a number of bytes or such as '4G', got {memory!r}")
+        raise InputError(f"memory must be {least}, as a number of bytes or a size such as '4G', got {memory!r}")
     return int(size)
 
 

@@ -145,14 +145,14 @@ def workspace(folder: Path | None, describe: Callable[[], dict[str, Any]]) -> It
     check_folder(folder)
     place = resolve_links(folder)
     sweep(place.parent, place.name)
-    with lock(place, f"another process works in {folder}; wait for it, or stop it") as handle:
+    with lock(place, f"another process is working in {folder}; wait for it, or stop it") as handle:
         check_owner(folder, handle)
         job = json.dumps(describe(), indent=2).encode()
         if not (folder / JOB).exists():
             with write_whole(folder / JOB) as stream:
                 stream.write(job)
         elif (folder / JOB).read_bytes() != job:
-            raise InputError(f"{folder} has parts of another job; finish that one, or remove the folder")
+            raise InputError(f"{folder} has parts of another job; finish that one, or delete the folder")
         yield Workspace(folder)
         remove(place)
         if folder.is_symlink():
@@ -167,7 +167,7 @@ def check_folder(folder: Path) -> None:
         raise InputError(f"{folder} is a file; choose a folder for the parts")
     names = names_in(folder) - {LOCK}
     if JOB not in names and not all(map(HIDDEN.fullmatch, names)):  # killed before there was a job
-        raise InputError(f"{folder} has other content than the parts of a job; choose another folder for the parts")
+        raise InputError(f"{folder} contains files other than the parts of a job; choose another folder for the parts")
 
 
 class Slices:

@@ -78,7 +78,7 @@ def make_app(
         token: What clients must send as `Authorization: Bearer TOKEN`; None to let everybody in.
     """
     if token is not None and not re.fullmatch("[!-~]+", token):
-        raise InputError("the token must be letters, digits and signs of ASCII, without spaces; choose another")
+        raise InputError("the token must be printable ASCII without spaces; choose another")
     english = model is None
     model = load() if model is None else model
     warm_up(model)
@@ -174,7 +174,7 @@ def make_app(
 
     @vectors.post("/table", response_model=schemas.Results[schemas.Row])
     def table(body: TableWords) -> Response:
-        """Return what there is to know about each of many words: how far to trust it, and its nearest words."""
+        """Describe many words: how far to trust each one's vector, and its nearest words."""
         return as_results(within_cost(body.words, body.n), partial(answers.table_rows, model, n=body.n))
 
     # -- spelling ------------------------------------------------------------------------------------------------------
@@ -209,7 +209,7 @@ def make_app(
     def explain_in_contexts(body: WordInContexts) -> Response:
         """Explain the vector of a word from its spelling and from sentences in which it occurs.
 
-        An error if the model cannot use contexts, or if a sentence does not have the word.
+        An error if the model cannot use contexts, or if a sentence does not contain the word.
         """
         contexts = within_cost(body.contexts, letters=limits.context_letters)
         explanation = model.explain(body.word, body.n, contexts=contexts, neighbors=body.neighbors)
@@ -258,7 +258,7 @@ def make_app(
     @server.get("/health/ready", responses={503: {"model": schemas.Error, "description": "Not now."}})
     async def ready() -> Response:
         """Return the status "ok" if requests get in, 503 if they would be refused; then send them elsewhere."""
-        return error_response(503, "the server has too much to do") if load_now.full else as_json({"status": "ok"})
+        return error_response(503, "the server is too busy") if load_now.full else as_json({"status": "ok"})
 
     app = FastAPI(
         title="pbos",

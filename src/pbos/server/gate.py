@@ -60,7 +60,7 @@ class Load:
     def check(self) -> None:
         """Refuse a request if the server is full."""
         if self.full:
-            raise HTTPException(429, "the server has too much to do; try again later", {"retry-after": "1"})
+            raise HTTPException(429, "the server is too busy; try again later", {"retry-after": "1"})
 
 
 class RequestGuard:

@@ -29,7 +29,7 @@ HEAD_BYTES = 16_384
 def listen(host: str, port: int) -> socket.socket:
     """Open a listening socket. Done before the model loads: early requests wait, and a port in use fails at once."""
     if not host:  # which means all addresses to a socket
-        raise InputError("--host is empty; name an address: 127.0.0.1, or 0.0.0.0 to let in other machines")
+        raise InputError("--host is empty; name an address: 127.0.0.1, or 0.0.0.0 to accept other machines")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         listener = socket.create_server((host, port), family=family, backlog=BACKLOG)

@@ -154,8 +154,8 @@ class Comparison(BaseModel):
     words: Pair[DescribedWord]
     cosine: float
     subwords: list[ComparedSubword] = Field(
-        description="Of either word, those that contribute most first. The contributions add up to the cosine, but for "
-        "negligible subwords."
+        description="Subwords of either word, largest contribution first. The contributions add up to the cosine, "
+        "except for negligible subwords."
     )
 
 
@@ -181,9 +181,9 @@ class ContextWord(BaseModel):
 
 
 class ExplainedInContexts(ExplainedWord):
-    context_share: float = Field(description="The share of the contexts in the vector, the rest being the spelling's.")
+    context_share: float = Field(description="How much of the vector comes from contexts, not from spelling.")
     context_words: list[ContextWord] = Field(
-        description="How much each word around it adds to the vector that contexts yield, most first; they sum to 1."
+        description="How much each surrounding word adds to the vector of the contexts, largest first; they sum to 1."
     )
 
 
@@ -196,4 +196,4 @@ class Point(BaseModel):
 class Map(BaseModel):
     points: list[Point]
     without_vector: list[str] = Field(description="Words that have no vector.")
-    spread: float = Field(description="The share of the variance that the plane shows, 0 to 1.")
+    spread: float = Field(description="The share of the variance that the map shows, 0 to 1.")

@@ -18,7 +18,7 @@ try:
     import pyarrow as pa
     from pyarrow import parquet
 except ImportError:
-    raise MissingExtraError("a table of Parquet, Arrow or CSV", "arrow") from None
+    raise MissingExtraError("reading or writing Parquet, Arrow or CSV", "arrow") from None
 
 ROWS = 1 << 15  # rows of a file to read at a time, so that memory does not depend on the number of rows
 MAX_SHOWN = 8  # columns in a message
@@ -65,7 +65,7 @@ def open_table(path: str | PathLike[str], column: str | None = None, groups: ran
             if separator is not None:
                 rows = read_csv(path, stream, separator)
                 if not (names := next(rows, None)):
-                    raise FormatError(f"{path} is empty; expected a line with the names of columns")
+                    raise FormatError(f"{path} is empty; expected a header line with the names of the columns")
                 schema = pa.schema([(name, pa.string()) for name in names])
                 batches = batches_of(rows, schema)
                 if column is None:  # the first line may not be the names of columns
@@ -106,12 +106,12 @@ def read_csv(path: str | PathLike[str], stream: BinaryIO, separator: str) -> Ite
         for row in reader:
             width = width or len(row)
             if len(row) not in (0, width):
-                raise FormatError(f"{path}, line {line}: expected {width} columns, found {len(row)}; correct this row")
+                raise FormatError(f"{path}, line {line}: expected {width} columns, found {len(row)}; fix this row")
             if row:
                 yield row
             line = reader.line_num + 1
     except csv.Error as error:
-        raise FormatError(f"{path}, line {line}: {error}; close quotes, and write inner ones twice") from None
+        raise FormatError(f"{path}, line {line}: {error}; close quotes, and double the ones inside") from None
 
 
 def batches_of(rows: Iterable[Sequence[str]], schema: Any) -> Iterator[Any]:
@@ -143,7 +143,7 @@ def write_table(path: str | PathLike[str], schema: Any, repeating: list[str]) ->
     Parquet may encode the columns `repeating`, in which values may repeat, with a dictionary.
     """
     if paths.suffix_of(path) not in paths.PARQUET + paths.ARROW:
-        raise InputError(f"{path} is not the name of a table; name it .parquet, .arrow or .feather")
+        raise InputError(f"{path} is not a name for a table; use .parquet, .arrow or .feather")
     is_parquet, written = paths.suffix_of(path) in paths.PARQUET, schema
     if not is_parquet:  # each batch may have another dictionary, but an Arrow file has only one
         written = pa.schema([field.with_type(plain_type(field.type)) for field in schema], schema.metadata)

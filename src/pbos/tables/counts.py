@@ -50,7 +50,7 @@ class WordCounts:
             raise InputError("some counts are masked; fill them in, or leave out these words")
         words, given = as_words(words), np.asarray(counts)
         if given.ndim != 1 or (given.dtype.kind not in "fiu" and given.size):
-            raise InputError(f"counts have to be a list of numbers, got shape {given.shape} and dtype {given.dtype}")
+            raise InputError(f"counts must be a list of numbers, got shape {given.shape} and dtype {given.dtype}")
         numbers = given.astype(np.float64)
         if len(words) != len(numbers):
             raise InputError(f"{len(words)} words but {len(numbers)} counts; each word needs one")
@@ -114,7 +114,7 @@ class WordCounts:
 
     @classmethod
     def from_language(cls, code: str) -> WordCounts:
-        """Use the frequencies that the wordfreq library has for a language ("en", "pt-br"), from its largest list."""
+        """Use the wordfreq library's frequencies for a language ("en", "pt-br"), from its largest list."""
         try:
             import wordfreq
         except ImportError:
@@ -136,7 +136,7 @@ class WordCounts:
         return cls(ranked, 1 / np.arange(1, len(ranked) + 1))
 
     def write(self, path: PathLike) -> None:
-        """Write lines of a word, a tab and its count, or CSV if the suffix is .csv; another suffix may compress it."""
+        """Write a word, a tab and its count per line, or CSV if the suffix is .csv; a second suffix compresses."""
         check_name(path)
         if odd := next(filter(re.compile(r"[\t\r\n]").search, self.words), None):
             raise InputError(f"the word {odd!r} cannot be written to a file of counts; change it")
@@ -148,7 +148,7 @@ class WordCounts:
                 stream.write(f"{field}{count:.17g}\n".encode())
 
     def normalized(self, form: str) -> WordCounts:
-        """Normalize the words and add up the counts of those that become equal.
+        """Normalize the words and add up the counts of words that become the same.
 
         >>> list(WordCounts(["High", "high"], [1, 2]).normalized("casefold"))
         [('high', 3.0)]
@@ -175,7 +175,7 @@ def check_name(path: PathLike) -> None:
     """Raise InputError if the name of a file of counts is that of another format; a pipe has no suffix."""
     suffix = plain_suffix(path)
     if suffix not in (".tsv", ".csv", ".txt", ""):
-        raise InputError(f"{path}: counts are not written as {suffix}; name the file .tsv or .csv")
+        raise InputError(f"{path}: counts cannot be written as {suffix}; name the file .tsv or .csv")
 
 
 def read_counts(path: PathLike) -> tuple[list[str], list[float]]:
@@ -196,13 +196,13 @@ def read_counts(path: PathLike) -> tuple[list[str], list[float]]:
         if len(fields) <= max(word_at, count_at):  # further columns are ignored
             raise FormatError(
                 f"{path}, line {line}: expected a word and its count, got: {text[:80]!r}; "
-                "separate them by a tab or a comma, the same in every line, and close quotes"
+                "separate them with a tab or a comma, the same on every line, and close quotes"
             )
         word, count = fields[word_at].strip(" \t"), fields[count_at]
         if is_name(count) or not 0 <= float(count) < math.inf:
             raise FormatError(
                 f"{path}, line {line}: the count of {word!r} is {count!r}; expected a finite number, zero "
-                "or more; if other columns have the words and counts, name them in a first line: word,count"
+                "or more; if the words and counts are in other columns, add a header line: word,count"
             )
         words.append(word)
         counts.append(float(count))

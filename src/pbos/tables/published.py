@@ -70,7 +70,7 @@ def find(name: str) -> Table:
             url = table.url.replace("LANG", code).replace("ISO3", (table.codes or {}).get(code, code))
             return table._replace(name=name.lower(), url=url, codes=None)
     raise InputError(
-        f"unknown vectors {name!r}; `pbos get` lists them, where LANG stands for a language, as in fasttext-crawl-de"
+        f"unknown vectors {name!r}; `pbos get` lists them (LANG is a language code, as in fasttext-crawl-de)"
     )
 
 
@@ -78,15 +78,15 @@ def get(name: str, cache: PathLike | None = None) -> Path:
     """Return the path of published word vectors; the first time, they are downloaded and checked.
 
     Args:
-        name: Such as "glove-6b-100d" or "fasttext-crawl-de"; `pbos get` lists all.
+        name: A name such as "glove-6b-100d" or "fasttext-crawl-de"; `pbos get` lists them all.
         cache: A folder to keep them in; None for the user's cache: ~/.cache/pbos, or the folder that PBOS_CACHE names.
 
     Returns:
         The path for `pbos.train`: a file, or a folder of vectors.
 
     Raises:
-        InputError: There is no such name, or its home cannot be reached.
-        FormatError: What was fetched is not what is known under this name, or cannot be read.
+        InputError: There is no such name, or the server cannot be reached.
+        FormatError: The download is not the file that pbos knows by this name, or cannot be read.
     """
     table = find(name)
     folder = Path(cache or user_cache("vectors"), table.name)
@@ -206,7 +206,7 @@ def download(url: str, folder: Path, size: int = 0) -> Path:
                 total = int(length) if length.isdecimal() else 0
                 part.unlink(missing_ok=True)
                 if size and total not in (0, size):
-                    raise ConnectionError(f"it has {total:,} bytes, expected {size:,}: it is not the one we know")
+                    raise ConnectionError(f"it has {total:,} bytes, expected {size:,}: not the file that pbos knows")
                 note.write_text(json.dumps(["" if tag.startswith("W/") else tag, total]))  # weak: not unique
             with part.open("ab" if is_rest else "xb") as stream, progress("downloading", total or None) as advance:
                 advance(stream.tell())
@@ -223,7 +223,7 @@ def download(url: str, folder: Path, size: int = 0) -> Path:
         why = str(getattr(error, "reason", None) or error or type(error).__name__).partition("\n")[0].rstrip(".")
         why = f"HTTP {error.code}: {why}" if isinstance(error, HTTPError) else why
         again = "; run it again to continue" if part.exists() and part.stat().st_size else ""
-        message = f"{url} cannot be downloaded ({'no valid address' if repeats_secrets(why, url) else why}){again}"
+        message = f"{url} cannot be downloaded ({'not a valid address' if repeats_secrets(why, url) else why}){again}"
         raise InputError(message) from harmless(error, url)
 
 

@@ -185,8 +185,8 @@ def find_dims(path: PathLike, head: bytes, rows: list[list[bytes]], counts: list
     odd = [row for row, count in zip(rows, counts, strict=True) if not 0 < count == len(row) - 1]
     if 2 * sum(OTHER_SEPARATOR.search(b" ".join(row)) is not None for row in odd) > len(rows):
         raise FormatError(
-            f"{path}: commas, semicolons or bars are after numbers or in them; write points in numbers and spaces "
-            "between them, as tr , . or tr ',;|\"' ' ' does in a shell"
+            f"{path}: numbers have commas, semicolons or bars in or between them; use decimal points and spaces, with "
+            "tr , . or tr ',;|\"' ' ' in a shell"
         )
     votes = Counter(counts)
     dims = max(votes, key=lambda dims: (votes[dims], dims), default=0)

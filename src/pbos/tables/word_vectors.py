@@ -92,11 +92,11 @@ class WordVectors:
     def read(
         cls, path: PathLike, *, limit: int | None = None, scratch: PathLike | None = None, progress: bool | None = None
     ) -> WordVectors:
-        """Read a file or folder. The format and the compression are found from the content.
+        """Read a file or folder. The format and the compression are detected from the content.
 
         Args:
             path: word2vec (text or binary), fastText (.vec or .bin), GloVe, .npz, gensim's .kv or .model (read as data,
-                nothing in it is run), .safetensors, or a folder with words.txt and vectors.npy; or a URL of one.
+                never executed), .safetensors, or a folder with words.txt and vectors.npy; or a URL of one.
             limit: Read only this many rows.
             scratch: A folder in which a hidden file keeps the vectors of a text or word2vec file, so that they need not
                 fit in memory; by default they do.
@@ -311,9 +311,9 @@ def as_matrix(vectors: Any, source: str, error: type[FormatError] | type[InputEr
     except (ValueError, RuntimeError, TypeError) as problem:  # of other lengths; PyTorch: on a GPU, in bfloat16
         raise error(f"{source}: the vectors cannot become a NumPy array ({problem})") from None
     if array.ndim != 2 or not 1 <= array.shape[1] <= MAX_DIMS:
-        raise error(f"{source}: the vectors need shape (words, dimensions), got {array.shape}")
+        raise error(f"{source}: the vectors must have shape (words, dimensions), got {array.shape}")
     if array.dtype.kind not in "fiu":
-        raise error(f"{source}: the vectors need to be real numbers, got dtype {array.dtype}")
+        raise error(f"{source}: the vectors must be real numbers, got dtype {array.dtype}")
     return array
 
 

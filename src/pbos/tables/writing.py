@@ -145,7 +145,7 @@ def write_folder(path: PathLike, words: list[str], matrix: FloatMatrix) -> None:
     if isinstance(target, Path) and target.exists() and not target.is_dir():
         raise InputError(f"{target}: this is a file, so no folder can be written here; choose another name")
     if not names_in(target) <= set(FOLDER):
-        raise InputError(f"{target}: the folder contains other files than vectors; choose a new or empty one")
+        raise InputError(f"{target}: the folder contains files other than vectors; choose a new or empty one")
     with write_whole_folder(target, last="words.txt") as fresh:
         with (fresh / "words.txt").open("wb") as stream:
             stream.writelines(f"{word}\n".encode() for word in words)

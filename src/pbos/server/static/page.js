@@ -145,9 +145,9 @@ function contextsOf(word) {
   const plain = (text) => text.normalize("NFC").toLowerCase();
   let room = about.limits.context_letters;
   const used = word ? all.filter((line) => plain(line).includes(plain(word)) && (room -= [...line].length) >= 0) : [];
-  const others = used.length === all.length ? "" : ` The others do not have the word${room < 0 ? ", or are too many" : ""}.`;
-  const link = contextsInLink(state) || !all.length ? "" : " They are too long for the link to this page.";
-  $("contexts-note").textContent = !all.length || !word ? "They are mixed with what its spelling tells."
+  const others = used.length === all.length ? "" : ` The others do not contain the word${room < 0 ? ", or exceed the limit" : ""}.`;
+  const link = contextsInLink(state) || !all.length ? "" : " They are too long to fit in the link.";
+  $("contexts-note").textContent = !all.length || !word ? "They are combined with its spelling."
     : `Used: ${number(used.length)} of ${number(all.length)}.${others}${link}`;
   return used;
 }
@@ -200,7 +200,7 @@ function showSummary() {
   if (coverage === 0) {
     summary.replaceChildren(
       "The model knows no subword of ", make("bdi", {}, word),
-      ": its vector is all zeros. None of its characters was in the training words, in lower case or without accents either; the model was probably trained on another script.",
+      ": its vector is all zeros. None of its characters is in the training words, not even in lower case or without accents; the model was probably trained on another script.",
     );
     return;
   }
@@ -221,8 +221,8 @@ function showMixture() {
   if (share === undefined) return;
   fill("sources", [["Spelling", 1 - share], ["Contexts", share]], ([label, part]) => [make("span", {}, label), percent(part), part]);
   $("mixture-note").textContent = known ? "It is a training word, so contexts change nothing."
-    : share ? "Two words side by side and the list of words go by spelling alone."
-    : around.length ? "Its contexts tell nothing beyond its spelling." : "There are no words around it.";
+    : share ? "The comparison and the list of words use the spelling alone."
+    : around.length ? "Its contexts add nothing to its spelling." : "There are no words around it.";
   const telling = around.filter((one) => one.share > 0).slice(0, SHOWN);
   $("telling").dir = directionOf(word);
   fill("telling", telling, (one) => [linkTo(one.word), percent(one.share), one.share / telling[0].share]);
@@ -332,7 +332,7 @@ function showSubword() {
     const { n_words: sharing, words, neighbors } = found;
     const direction = directionOf(subword);
     $("subword-name").textContent = found.subword;
-    $("subword-note").textContent = !about.words ? "This model has no list of words, so nothing can be near."
+    $("subword-note").textContent = !about.words ? "This model has no list of words, so there are no neighbors."
       : `In ${number(sharing)} of ${number(about.words)} training words.${found.has_vector ? "" : " It has no vector of its own."}`;
     $("sharing-part").hidden = !words.length;
     $("subword-near-part").hidden = !neighbors.length;
@@ -356,7 +356,7 @@ function showComparison() {
     compared = null;
     hide();
     $("compare-note").textContent =
-      "Type another word, or choose “why?” beside a near one, to see how similar they are and which subwords make them so.";
+      "Type another word, or choose “why?” next to a neighbor, to see how similar they are and which subwords make them similar.";
     return;
   }
   showAnswer("compare", [{ first: word, second: other }], (answer) => {
@@ -374,7 +374,7 @@ function showCompared() {
   $("compare-note").textContent = words.some((one) => one.coverage === 0)
     ? "The cosine is 0 if one of the words has no known subword."
     : `The cosine of their vectors: 1 means the same direction, about 0 unrelated words. ${shared.length
-      ? `The ${number(shared.length)} subwords that both have add ${sum(shared)}, the other ${number(rest.length)} add ${sum(rest)}.`
+      ? `The ${number(shared.length)} subwords they share add ${sum(shared)}, the other ${number(rest.length)} add ${sum(rest)}.`
       : "They share no subword."}`;
   $("pair").replaceChildren(...words.map((one) => make("div", {}, make("dt", {}, make("bdi", {}, one.word)),
     make("dd", {}, withSlashes(one.pieces)),
@@ -413,7 +413,7 @@ function showMap() {
     drawMap();
     const without = mapped.without_vector.length ? [" Without a known subword: ", listed(mapped.without_vector), "."] : [];
     const some = state.map.length > most ? "the first " : "";
-    const link = linkIsLong() ? " The list is too long for the link to this page." : "";
+    const link = linkIsLong() ? " The list is too long to fit in the link." : "";
     $("map-note").replaceChildren(
       `The map shows ${Math.round(100 * mapped.spread)}% of the variance of ${some}${mapped.points.length} words.`, ...without, link,
     );
@@ -458,7 +458,7 @@ function showRows() {
   const [done, all] = [known.length, state.map.length];
   $("rows-part").hidden = !all;
   $("rows-part").setAttribute("aria-busy", done < all);
-  const left = state.leftOut ? `; left out, as too long or too many: ${number(state.leftOut)}` : "";
+  const left = state.leftOut ? `; left out (too long or too many): ${number(state.leftOut)}` : "";
   $("rows-note").textContent = `${done < all ? `${number(done)} of ` : ""}${number(all)} words${left}`;
   $("download").disabled = done < all;
   for (const cell of $("rows").querySelectorAll("th.trust")) cell.hidden = !about.confidence;
