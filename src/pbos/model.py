@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from pbos.contexts import KINDS, ContextMap, Mixed, Seen
 from pbos.errors import InputError, ModelError, warn, whole_number
-from pbos.files.card import model_card
+from pbos.files.card import html_card, model_card
 from pbos.files.model_folder import Tensors, resolve_model, save_folder
 from pbos.jobs.threads import blocks
 from pbos.layout import load_model_folder
@@ -634,6 +634,10 @@ class Model(Segmenter):
     def __repr__(self) -> str:
         size = f"{len(self.subword_vectors):,} subword vectors x {self.dims} {self.subword_vectors.dtype}"
         return f"<Model {self.info.get('preset', '')}: {size}, {len(self):,} words>"
+
+    def _repr_html_(self) -> str:
+        word = max(self.words[:5000], key=len, default="")  # one of several pieces, probably
+        return html_card(self.config(), word, self.segment(word)[0].pieces if word else ())
 
 
 @cache  # so that it is said once

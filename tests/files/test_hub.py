@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from xml.etree import ElementTree
 
 import hub_server
 import huggingface_hub
@@ -113,9 +114,34 @@ def test_the_card(hub, model, confident):
         f"| vectors | {len(confident.subword_vectors):,} x {confident.dims}, float32 |",
         f"| cosine of held-out words with their true vectors | {best:.3f} |",
         "| tells how far to trust a vector | yes |",
+        "| uses contexts | no |",
     ):
         assert line in text.splitlines()
     assert yaml.safe_load(model.card().split("---\n")[1])["library_name"] == "pbos"
+
+
+def test_a_notebook_shows_a_card(confident):
+    """It is valid XML, has the figures of the model, and cuts a word as `segment` does."""
+    table = ElementTree.fromstring(confident._repr_html_())
+    rows = {"".join(row[0].itertext()): "".join(row[1].itertext()) for row in table.iter("tr")}
+    word = max(confident.words, key=len)
+    assert rows == {
+        "words it was trained on": f"{len(confident):,}",
+        "subwords": f"{len(confident.index):,}",
+        "vectors": f"{len(confident.subword_vectors):,} x {confident.dims}, float32",
+        "tells how far to trust a vector": "yes",
+        "uses contexts": "no",
+        f"cuts {word}": " / ".join(confident.segment(word)[0].pieces),
+    }
+
+
+def test_a_card_in_a_notebook_escapes_words():
+    """No word can become markup, or turn the text around it."""
+    evil = "<script>alert('&')</script>\u202e\x1b"
+    shown = pbos.train(([evil, "a"], [[1.0, 0.0], [0.0, 1.0]]), normalization="none")._repr_html_()
+    table = ElementTree.fromstring(shown)
+    assert {one.tag for one in table.iter()} == {"table", "caption", "tr", "th", "td", "bdi"}
+    assert evil.isprintable() < "".join(table.itertext()).isprintable()
 
 
 @pytest.mark.parametrize(
