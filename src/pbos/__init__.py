@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pbos.words.lattice import Span as Span
     from pbos.words.subwords import Segmentation as Segmentation
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # The public names by module, imported on first use, so that `pbos --help` does not wait for Numba.
 _NAMES = {
