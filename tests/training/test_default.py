@@ -49,9 +49,7 @@ class ByHand:
         self.table = oracle.em(dict.fromkeys(self.texts, 1.0), table, em_rounds, 0.01, marks=True)
         self.solve(set(table) - {"<", ">"})
         if max_vectors is not None:
-            squares = (self.matrix**2).sum(axis=0) * (self.vectors**2).sum(axis=1)
-            best = set(np.argsort(-squares)[:max_vectors].tolist())
-            self.solve({subword for subword, row in self.rows.items() if row in best})
+            self.select(max_vectors)
         if own_share is not None:
             self.keep_own_vectors()
 
@@ -68,6 +66,25 @@ class ByHand:
         weighted = self.matrix.T * self.reliability
         left = weighted @ self.matrix + self.lam * np.diag(penalty)
         self.vectors = np.linalg.solve(left, weighted @ self.targets)
+
+    def select(self, n):
+        """Keep the vectors that add most and, up to a quarter, those of words that are far off without their own."""
+        squares = (self.matrix**2).sum(axis=0) * (self.vectors**2).sum(axis=1)
+        rows = self.rows
+        own = np.array([-1 if self.own_share is None else rows.get(text, -1) for text in self.texts])
+        n_own = min(n // 4, (own >= 0).sum())
+        kept = set(np.argsort(-squares)[: n - n_own].tolist())
+        if n_own:
+            lam, reliability = self.lam, self.reliability
+            self.lam, self.reliability = 0.003, np.ones(len(own))
+            self.solve({subword for subword, row in rows.items() if row in kept})
+            self.lam, self.reliability = lam, reliability
+            found, given = self.matrix @ self.vectors, self.targets
+            cosines = (found * given).sum(axis=1) / np.linalg.norm(found, axis=1) / np.linalg.norm(given, axis=1)
+            lost = np.where(own < 0, 0, (1 - np.nan_to_num(cosines)) / np.sqrt(np.arange(len(own)) + len(own) / 20))
+            kept |= set(own[np.argsort(-lost)[:n_own]].tolist())
+        self.solve({subword for subword, row in rows.items() if row in kept})
+        self.own_share = None if self.own_share is None else 1
 
     def keep_own_vectors(self):
         """Give words s + share (v - s), where s is the sum of what they share with others; v if that is nothing."""
