@@ -100,7 +100,7 @@ def test_the_suffix_chooses_the_format(run, model, tmp_path, name):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such modes")
 def test_an_output_stays_private_and_may_have_a_long_name(run, model, tmp_path):
-    name = tmp_path / ("n" * 246 + ".vec")
+    name = tmp_path / ("n" * 230 + ".vec")
     name.touch()
     name.chmod(0o600)
     assert run("embed", "high", "-o", name)[0] == 0

@@ -8,7 +8,7 @@ all other words are composed from their spelling on demand, as with gensim's `Fa
 >>> "unfriendliest" in kv.key_to_index, "unfriendliest" in kv
 (False, True)
 >>> [word for word, cosine in kv.most_similar("unfriendliest", topn=2)]
-['unfriendly', 'unfriend']
+['unfriendly', 'friendliest']
 """
 
 from __future__ import annotations

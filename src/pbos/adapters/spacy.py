@@ -96,7 +96,7 @@ class PbosVectors(BaseVectors):  # type: ignore[misc]
     >>> nlp = add_vectors(spacy.blank("en"))
     >>> keys, rows, scores = nlp.vocab.vectors.most_similar(nlp("unfriendliest").vector[None], n=2)
     >>> [nlp.vocab.strings[key] for key in keys[0]]
-    ['unfriendly', 'unfriend']
+    ['unfriendly', 'friendliest']
     """
 
     mode = "pbos"  # spaCy's own vectors have "default" or "floret"

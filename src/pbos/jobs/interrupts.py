@@ -1,7 +1,7 @@
 """Ctrl-C, raised where it does no harm: not inside of Numba, an import, a finalizer or the end of a `with` block.
 
 Python calls the handler of SIGINT between any two steps of the main thread, and what it raises comes out there. Numba,
-finalizers and other callbacks from C drop it or turn it into another error, and a `with` block that is left in its end
+extension modules and finalizers drop it or turn it into another error, and a `with` block that is left in its end
 leaves files. So this handler raises in the innermost function that can be left, as soon as that goes on.
 
 Little is imported here: before there is this handler, Ctrl-C ends the command line with a traceback.
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     Parameters = ParamSpec("Parameters")
     Result = TypeVar("Result")
 
-IMPORTS = ("importlib", "_frozen_importlib", "_frozen_importlib_external")
-# modules that are not left by an error of ours
-FOREIGN = frozenset(("numba", "llvmlite", "tempfile", "signal", "weakref", "_weakrefset", *IMPORTS))
+FOREIGN = frozenset(  # modules that are not left by an error of ours
+    ("numba", "llvmlite", "tempfile", "signal", "importlib", "_frozen_importlib", "_frozen_importlib_external")
+)
 FINISHING = frozenset(("__exit__", "__del__", "staging_path"))  # functions that begin or end with a folder
 LENGTHY = "uploaded"  # the end of a block that takes long and may be left: see atomic.py and hub.py
 _waiting: Interrupts | None = None  # whose Ctrl-C is not raised yet
@@ -40,29 +40,38 @@ class Interrupts:
 
     def __init__(self, handler: Handler | None = None, again: Any = None, afterwards: Any = None) -> None:
         self._handler, self._again, self._afterwards = handler, again, afterwards
+        self._raised: type[BaseException] | None = None
         self._place: FrameType | None = None  # where to raise what waits
 
     def __enter__(self) -> None:
         """Begin the block."""
         self._outermost, self._thread = sys._getframe(1), get_ident()
-        before = signal.getsignal(signal.SIGINT)
+        before, self._hook = signal.getsignal(signal.SIGINT), sys.unraisablehook
         if callable(before) and not isinstance(getattr(before, "__self__", None), Interrupts):
             self._handler, self._afterwards = self._handler or before, self._afterwards or before
             try:
                 signal.signal(signal.SIGINT, self._handle)
             except ValueError:  # another thread
                 return
+            sys.unraisablehook = self._on_unraisable
 
     def __exit__(self, *_: object) -> None:
         """End the block."""
+        if sys.unraisablehook == self._on_unraisable:
+            sys.unraisablehook = self._hook
         if signal.getsignal(signal.SIGINT) == self._handle:
             signal.signal(signal.SIGINT, self._afterwards)
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        """Raise in the innermost function that can be left, when it goes on: by a trap such as debuggers set."""
-        global _waiting
         if self._again is not None:
             signal.signal(signal.SIGINT, self._again)
+        place = self._innermost_that_can_be_left(frame)
+        if place is None or place is frame:
+            self._raise(frame)
+        else:
+            self._raise_in(place)
+
+    def _innermost_that_can_be_left(self, frame: FrameType | None) -> FrameType | None:
         place, outer = frame, frame
         while outer is not None and outer is not self._outermost and outer.f_code.co_name != LENGTHY:
             if module_of(outer).partition(".")[0] in FOREIGN or outer.f_code.co_name in FINISHING:
@@ -70,9 +79,11 @@ class Interrupts:
             outer = outer.f_back
         while place is not None and place is not self._outermost and module_of(place) in ("contextlib", __name__):
             place = place.f_back  # at the begin of a block
-        if place is None or place is frame:
-            self.raise_now()
-            return
+        return place
+
+    def _raise_in(self, place: FrameType) -> None:
+        """Raise when a function goes on: by a trap such as debuggers set to step out of what it calls."""
+        global _waiting
         if self._place is not None:  # from another Ctrl-C
             self._place.f_trace = None
         self._place, _waiting = place, self
@@ -80,14 +91,29 @@ class Interrupts:
         sys.settrace(lambda *_: None)
 
     def raise_now(self) -> None:
-        """Raise what waits, if it does, or has just come."""
+        """Raise what waits."""
         global _waiting
         place, self._place, _waiting = self._place, None, None
+        sys.settrace(None)
         if place is not None:
-            sys.settrace(None)
             place.f_trace = None
+        self._raise(place)
+
+    def _raise(self, frame: FrameType | None) -> None:
         assert self._handler is not None
-        self._handler(signal.SIGINT, place)
+        try:
+            self._handler(signal.SIGINT, frame)
+        except BaseException as error:
+            self._raised = type(error)
+            raise
+
+    def _on_unraisable(self, ignored: Any) -> None:
+        """Raise once more what was raised in a callback from C, where Python ignores errors."""
+        place = self._innermost_that_can_be_left(sys._getframe(1))
+        if ignored.exc_type is self._raised and get_ident() == self._thread and place is not None:
+            self._raise_in(place)
+        else:
+            self._hook(ignored)
 
 
 def module_of(frame: FrameType) -> str:
