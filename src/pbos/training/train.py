@@ -11,6 +11,7 @@ from dataclasses import asdict, replace
 from numbers import Real
 from os import PathLike
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -209,56 +210,41 @@ class Checked(NamedTuple):
     parts: Path | None  # the folder for large arrays, which may be needed
 
 
-def check_arguments(
-    *,
-    vectors: Any = None,
-    counts: Any = None,
-    text: Any = None,
-    preset: str = "default",
-    limit: int | None = None,
-    heldout: float = 0.0,
-    keep_targets: bool | None = None,
-    dtype: str = "float32",
-    output: str | PathLike[str] | None = None,
-    memory: int | str | None = None,
-    scheduler: Any = None,
-    parts: str | PathLike[str] | None = None,
-    info: Mapping[str, Any] | None = None,
-    threads: int | None = None,
-    device: str | None = None,
-    seed: int = 0,
-    progress: bool | None = None,
-    **settings: Any,
-) -> Checked:
-    """Raise an error about an argument of `train` that cannot be used."""
-    recipe = Preset.named(preset, settings, others=inspect.signature(check_arguments).parameters)
-    if limit is not None:
-        whole_number("limit", limit, 1)
-    if isinstance(heldout, bool) or not (isinstance(heldout, Real) and 0 <= heldout < 1):
-        raise InputError(f"heldout must be at least 0 and below 1, got {heldout}")
-    check_choice("dtype", dtype, DTYPES)
-    check_info(info)
-    if device is not None and not re.fullmatch(r"(cpu|cuda|mps|xpu)(:\d+)?", str(device)):
-        raise InputError(f'unknown device {device!r}; choose cpu, cuda, mps or xpu, or one of several, as in "cuda:1"')
-    if device not in (None, "cpu") and recipe.solver == "sgd":
-        raise InputError(f'device {device!r} needs solver="ridge": SGD takes one word after the other')
-    if text is not None and not recipe.confidence:
+def check_arguments(**given: Any) -> Checked:
+    """Raise an error about an argument of `train` that cannot be used; those that are not given have their defaults."""
+    parameters = inspect.signature(train).parameters
+    settings = {name: value for name, value in given.items() if name not in parameters}
+    one = SimpleNamespace(**{name: given.get(name, parameter.default) for name, parameter in parameters.items()})
+    recipe = Preset.named(one.preset, settings, others=parameters)
+    if one.limit is not None:
+        whole_number("limit", one.limit, 1)
+    if isinstance(one.heldout, bool) or not (isinstance(one.heldout, Real) and 0 <= float(one.heldout) < 1):
+        raise InputError(f"heldout must be at least 0 and below 1, got {one.heldout}")
+    check_choice("dtype", one.dtype, DTYPES)
+    check_info(one.info)
+    if one.device is not None and not re.fullmatch(r"(cpu|cuda|mps|xpu)(:\d+)?", str(one.device)):
+        raise InputError(
+            f'unknown device {one.device!r}; choose cpu, cuda, mps or xpu, or one of several, as in "cuda:1"'
+        )
+    if one.device not in (None, "cpu") and recipe.solver == "sgd":
+        raise InputError(f'device {one.device!r} needs solver="ridge": SGD takes one word after the other')
+    if one.text is not None and not recipe.confidence:
         raise InputError("text needs a model that has a confidence; train it with confidence=True and solver='ridge'")
-    if recipe.spelling_neighbors and (memory is not None or scheduler is not None):
+    if recipe.spelling_neighbors and (one.memory is not None or one.scheduler is not None):
         raise InputError("spelling_neighbors needs the whole table in memory; leave out memory and scheduler")
-    check_scheduler(scheduler)
-    thread_count(threads)
-    has_parts = memory is not None or scheduler is not None
-    for name, value in {"parts": parts, "scheduler": scheduler, "memory": memory}.items():
-        if value is not None and output is None:
+    check_scheduler(one.scheduler)
+    thread_count(one.threads)
+    has_parts = one.memory is not None or one.scheduler is not None
+    for name, value in {"parts": one.parts, "scheduler": one.scheduler, "memory": one.memory}.items():
+        if value is not None and one.output is None:
             raise InputError(f"{name} needs the folder of the model; pass output")
-    if parts is not None and not has_parts:
+    if one.parts is not None and not has_parts:
         raise InputError("parts is a folder for what memory or scheduler needs; pass one of them, or leave it out")
-    most = None if memory is None else memory_size(memory)
-    if output is not None:
-        check_writable(output)
-    folder = folder_for_parts(output, parts) if output is not None and has_parts else None
-    return Checked(recipe, whole_number("seed", seed, 0), most, folder)
+    most = None if one.memory is None else memory_size(one.memory)
+    if one.output is not None:
+        check_writable(one.output)
+    folder = folder_for_parts(one.output, one.parts) if one.output is not None and has_parts else None
+    return Checked(recipe, whole_number("seed", one.seed, 0), most, folder)
 
 
 def folder_for_parts(output: str | PathLike[str], parts: str | PathLike[str] | None) -> Path:
