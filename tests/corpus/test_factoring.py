@@ -71,7 +71,7 @@ def test_the_most_frequent_words_get_vectors(larger, monkeypatch):
     words, _, counts = vectors.word_vectors(larger, 12, min_count=2, max_words=50)
     assert len(words) == 50
     assert counts.min() >= np.sort(larger.counts)[-50]
-    with pytest.raises(InputError, match="50 dimensions need as many words that occur 5 times, but there are 40"):
+    with pytest.raises(InputError, match="50 dimensions need as many words that occur 5 times, but there are only 40"):
         vectors.word_vectors(larger, 50, min_count=2, max_words=50)
 
 

@@ -103,7 +103,7 @@ class Array:
 @pytest.mark.parametrize("shape", [(2**70, 0), (0, 2**40), (0, 0), (-1, 0), "x", ((1,),)])
 @pytest.mark.skipif(np.lib.NumpyVersion(np.__version__) < "2.0.0", reason="the module has another name")
 def test_arrays_with_impossible_shapes(refused, shape):
-    refused(keyed_vectors({"index_to_key": ["a"], "vectors": Array(shape)}), "cannot be read|need shape|words but")
+    refused(keyed_vectors({"index_to_key": ["a"], "vectors": Array(shape)}), "cannot be read|must have shape|words but")
 
 
 # Compressed data ------------------------------------------------------------------------------------------------------
@@ -154,10 +154,10 @@ ARCHIVES = {
         array(b"(1, %d)" % 2**90),
         "the archive is damaged",
     ),
-    "a negative shape": (array(b"(-1, 0)"), "damaged|need shape"),
+    "a negative shape": (array(b"(-1, 0)"), "damaged|must have shape"),
     "no columns": (
         array(b"(%d, 0)" % 2**30),
-        "words but|need shape",
+        "words but|must have shape",
     ),
     "another dtype": (header(b"{'descr': 'q' * 9, 'fortran_order': False, 'shape': ()}"), "is damaged"),
     "an open bracket": (array(b"("), "is damaged"),
@@ -239,7 +239,7 @@ def test_hostile_arrays_in_a_folder(tmp_path):
         array(b"(1, 0)"),
     ):
         (tmp_path / "vectors.npy").write_bytes(content)
-        with pytest.raises(FormatError, match=r"not a NumPy array|need shape"):
+        with pytest.raises(FormatError, match=r"not a NumPy array|must have shape"):
             WordVectors.read(tmp_path)
 
 

@@ -224,7 +224,7 @@ def test_two_versions_are_never_joined(web, monkeypatch, headers, later, if_rang
         (
             VECTORS[:-1],
             InputError,
-            r"mine.vec cannot be downloaded \(it has 1\d\d bytes, expected 1\d\d: it is not",
+            r"mine.vec cannot be downloaded \(it has 1\d\d bytes, expected 1\d\d: not the file",
         ),
         (VECTORS[::-1], FormatError, "mine.vec cannot be used: its sha256 is"),
     ],
