@@ -218,7 +218,8 @@ def check_arguments(**given: Any) -> Checked:
     recipe = Preset.named(one.preset, settings, others=parameters)
     if one.limit is not None:
         whole_number("limit", one.limit, 1)
-    if isinstance(one.heldout, bool) or not (isinstance(one.heldout, Real) and 0 <= float(one.heldout) < 1):
+    is_number = isinstance(one.heldout, Real) and not isinstance(one.heldout, bool)
+    if not (is_number and 0 <= one.heldout < 1):
         raise InputError(f"heldout must be at least 0 and below 1, got {one.heldout}")
     check_choice("dtype", one.dtype, DTYPES)
     check_info(one.info)
