@@ -472,6 +472,7 @@ def test_cells_of_the_csv_are_never_formulas(visit, tmp_path):
     words = ['=HYPERLINK("//evil.example")', "+1", "-2", "@SUM(1)", "＝1", "'=1", "plain"]
     with served("-m", tmp_path / "model", "--port", 0) as (_, url):
         page = visit(f"{url}/?map={quote(','.join(words))}")
+        sync_api.expect(page.locator("#rows-note")).to_have_text("7 words")  # all rows are there
         page.locator("#download:enabled").wait_for()
         with page.expect_download() as download:
             page.get_by_role("button", name="Download CSV").click()
