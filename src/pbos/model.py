@@ -536,13 +536,10 @@ class Model(Segmenter):
             index = index.with_vectors(keep)
             if not len(vectors):
                 raise InputError(f"min_vector_words {min_vector_words} leaves no subword; use a smaller number")
-            given, few = (
-                self._target_vectors,
-                Model(index, self.spelling, vectors, self._packed_words, None, None, confidence),
-            )
-            confidence = few._with_nearness(
-                lambda rows: self.embed(self.words[rows]) if given is None else given[rows]
-            )._confidence
+            given = self._target_vectors
+            few = Model(index, self.spelling, vectors, self._packed_words, confidence=confidence)
+            near = few._with_nearness(lambda rows: self.embed(self.words[rows]) if given is None else given[rows])
+            confidence = near._confidence
         if dims is not None:
             components = principal_components(self.embed(self.words), dims)
             vectors = vectors.projected(components)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pbos.contexts import AMOUNTS, N_FACTS, ContextMap, Expected, Seen, best_mixture, facts_of
 from pbos.corpus.cooccurrences import Cooccurrences, Counting
 from pbos.errors import InputError
-from pbos.words.confidence import RIDGE, Regression
+from pbos.words.confidence import CURVE, RIDGE, Regression
 from pbos.words.text import pack_strings, unpack_strings
 from pbos.words.tokens import CUTS
 
@@ -295,7 +295,8 @@ def test_a_regression_on_a_feature_that_is_always_the_same():
 
 def test_no_regression_expects_zero():
     generator = np.random.default_rng(0)
-    none = Regression.none(4)
+    zeros, ones = np.zeros(4, np.float32), np.ones(4, np.float32)
+    none = Regression(zeros, ones, np.zeros(15, np.float32), np.linspace(0, 1, CURVE, dtype=np.float32))
     assert not none.score(generator.normal(size=(9, 4)).astype(np.float32)).any()
     assert np.array_equal(none.bend(np.array([0, 0.25, 1])), [0, 0.25, 1])
 

@@ -63,13 +63,6 @@ class Regression:
         return cls(center, spread, found.astype(np.float32), curve.astype(np.float32))
 
     @classmethod
-    def none(cls, n: int) -> Regression:
-        """Return a regression on n features that expects 0, whatever they are."""
-        coefficients = np.zeros(1 + n + n * (n + 1) // 2, np.float32)
-        zeros, ones = np.zeros(n, np.float32), np.ones(n, np.float32)
-        return cls(zeros, ones, coefficients, np.linspace(0, 1, CURVE, dtype=np.float32))
-
-    @classmethod
     def of_tensors(cls, tensors: dict[str, npt.NDArray[Any]], prefix: str) -> Regression:
         """Undo `tensors`."""
         return cls(*(tensors[prefix + one.name] for one in fields(cls)))
